@@ -258,7 +258,7 @@ class _Store:
         return _without_system({**metrics, **shown})
 
     def _own_metrics(self, model: Any) -> list[Any]:
-        """Return the metrics of a model that no model has that was logged before it in its run."""
+        """Return the metrics of a model but for copies of those of the models before it."""
         run = self._runs.get(model.source_run_id or "")
         others = [one for one in self._made_by(run).values() if one is not model] if run else []
         before = {
@@ -267,7 +267,9 @@ class _Store:
             if one.creation_timestamp < model.creation_timestamp
             for metric in one.metrics or ()
         }
-        return [one for one in model.metrics or () if _facts(one) not in before]
+        made_ms = model.creation_timestamp
+        every = model.metrics or ()
+        return [one for one in every if _facts(one) not in before or one.timestamp > made_ms]
 
 
 def _pages(read: Any) -> Iterator[Any]:

@@ -66,6 +66,21 @@ def test_each_of_two_fits_of_one_run_has_its_own_metrics(tmp_path: Path, client:
     assert metrics_of(models["second_1"]) == {"rsquared": "0.75"}
 
 
+def test_a_metric_logged_for_all_models_of_a_run_is_on_each(tmp_path: Path, client: Any) -> None:
+    from mlflow.entities import Metric
+
+    run_id = client.create_run("0").info.run_id
+    made = [logged_model(client, run_id, name) for name in ("first", "second")]
+    late_ms = made[-1].creation_timestamp + 1
+    auc = [Metric("auc", 0.5, late_ms, 0, model_id=one.model_id, run_id=run_id) for one in made]
+    client.log_batch(run_id, auc)  # as `mlflow.log_metrics` does
+    for model in made:
+        registered(client, model, model.name)
+    models = ingested(tmp_path)
+    assert metrics_of(models["first_1"]) == metrics_of(models["second_1"]) == {"auc": "0.5"}
+    assert metrics_of(models[run_id]) == {"auc": "0.5", "first/auc": "0.5", "second/auc": "0.5"}
+
+
 def test_what_a_run_measures_of_an_older_model_hides_nothing_of_its_own(
     tmp_path: Path, client: Any
 ) -> None:

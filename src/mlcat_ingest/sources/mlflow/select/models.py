@@ -9,6 +9,7 @@ Files of runs and logged models are evidence of features, the document `MLmodel`
 import logging
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.core.paging import chunks
@@ -343,18 +344,21 @@ class ExternalModels:
 
 
 def of_one_run(models: Iterable[LoggedModel]) -> dict[str, LoggedModel]:
-    """Return the models that one run made, by id, each metric with the model logged first.
+    """Return the models that one run made, by id, each without copies of metrics of earlier ones.
 
     A new model gets copies of the metrics that its run has at that step, those of the models before
-    it among them. Source: `Model.log` of MLflow 3.17.
+    it among them. What is logged later, for several models at once, is no copy.
+    Source: `Model.log` and `log_metrics` of MLflow 3.17.
     """
     seen: set[tuple[Any, ...]] = set()
     result = {model.model_id: model for model in models}
     for model in sorted(result.values(), key=lambda model: model.created_at_ms or 0):
         facts = [(m.key, repr(m.value), m.timestamp_ms, m.step, m.run_id) for m in model.metrics]
-        own = (m for m, fact in zip(model.metrics, facts, strict=True) if fact not in seen)
-        copied = sorted({fact[0] for fact in seen.intersection(facts)})
-        result[model.model_id] = replace(model, metrics=tuple(own), copied=tuple(copied))
+        until_ms = model.created_at_ms or inf
+        copied = {fact for fact in seen.intersection(facts) if (fact[2] or 0) <= until_ms}
+        own = (m for m, fact in zip(model.metrics, facts, strict=True) if fact not in copied)
+        names = sorted({fact[0] for fact in copied})
+        result[model.model_id] = replace(model, metrics=tuple(own), copied=tuple(names))
         seen.update(facts)
     return result
 

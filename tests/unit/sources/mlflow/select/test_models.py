@@ -385,23 +385,24 @@ def test_runs_are_forgotten_once_none_comes_any_more() -> None:
 
 def test_a_metric_stays_with_the_model_that_was_logged_first_in_a_run() -> None:
     own, copied = Metric("acc", 0.9, 5, 0, run_id="r"), Metric("f1", 0.5, 6, 0, run_id="r")
+    of_both = Metric("late", 0.7, 9, 0, run_id="r")
     facts: dict[str, Any] = {"source_run_id": "r", "status": "READY", "experiment_id": "1"}
-    first = LoggedModel("m-1", name="a", created_at_ms=7, metrics=(own, copied), **facts)
-    same = (own, copied._replace(dataset_name="d"), Metric("f1", 0.5, 6, 1, run_id="r"))
-    third = LoggedModel("m-3", name="c", created_at_ms=9, metrics=(own,), **facts)
+    first = LoggedModel("m-1", name="a", created_at_ms=7, metrics=(own, copied, of_both), **facts)
+    same = (own, copied._replace(dataset_name="d"), Metric("f1", 0.5, 6, 1, run_id="r"), of_both)
+    third = LoggedModel("m-3", name="c", created_at_ms=9, metrics=(own, of_both), **facts)
     second = LoggedModel("m-2", name="b", created_at_ms=8, metrics=same, **facts)
     found = of_one_run([third, second, first, second])
     assert found["m-1"] == first
     assert found["m-2"].metrics == same[2:]
     assert found["m-2"].copied == ("acc", "f1")
-    assert (found["m-3"].metrics, found["m-3"].copied) == ((), ("acc",))
+    assert (found["m-3"].metrics, found["m-3"].copied) == ((), ("acc", "late"))
 
 
 def test_a_version_that_was_never_evaluated_has_no_metrics_of_its_neighbour() -> None:
     metric = Metric("acc", 0.9, 5, 0, run_id=BEE)
     models = [
         LoggedModel(
-            f"m-{at}" + "0" * 31, "1", "net", "READY", BEE, created_at_ms=at, metrics=(metric,)
+            f"m-{at}" + "0" * 31, "1", "net", "READY", BEE, created_at_ms=9 + at, metrics=(metric,)
         )
         for at in range(2)
     ]
