@@ -337,7 +337,8 @@ def when_command(
 
     "exact": it had it at a moment of that day, which an event or a pass proves. "interval": nothing
     proves that for the day, and the moves nearest to it are shown. "not known": the first evidence
-    is later. An alias that moved away and back unseen is in no answer, and neither are stages.
+    is later. An alias that moved away and back unseen is in no answer. A stage of MLflow, such as
+    Production, is answered by the versions of tags that the catalog keeps, for all that were in it.
 
     Exit status: 0 something is known; 1 nothing is, or the catalog failed; 2 invalid command or
     recipe, or several models have the name; 130 interrupted.

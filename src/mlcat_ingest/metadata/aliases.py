@@ -50,7 +50,8 @@ _ANY: Final = ""
 class Sighting(NamedTuple):
     """At some moment from `begin_ms` to `end_ms`, both included, the alias was at the version.
 
-    `version` is empty for none, and `begin_ms` 0 if it is not known.
+    `version` is empty for none, and `begin_ms` 0 if it is not known. Of a stage, which several
+    versions can be in, it is only one version that had `left` it.
     """
 
     alias: str
@@ -58,10 +59,13 @@ class Sighting(NamedTuple):
     begin_ms: int
     end_ms: int
     by: By = "pass"
+    left: str = ""
 
     @property
     def holder(self) -> str:
-        """Where it was: `version 3`, or `no version`."""
+        """Where it was: `version 3`, `no version`, or `not version 2`."""
+        if self.left:
+            return f"not version {self.left}"
         return f"version {self.version}" if self.version else "no version"
 
     @property
@@ -85,7 +89,7 @@ def listing(aliases: Mapping[str, str], begin_ms: int, end_ms: int) -> list[Sigh
 
 def encode(sightings: Iterable[Sighting]) -> str:
     """Return the text of the property."""
-    return json.dumps([list(one) for one in sightings], separators=(",", ":"))
+    return json.dumps([one[:5] for one in sightings], separators=(",", ":"))
 
 
 def decode(text: object) -> list[Sighting]:

@@ -1,26 +1,36 @@
-"""The answer of where an alias of a registered model was; `metadata.aliases` says what it knows."""
+"""The answer of where an alias of a registered model was; `metadata.aliases` says what it knows.
 
-from collections.abc import Iterator, Sequence
+A stage of MLflow, such as Production, is answered like an alias, from the tags of the versions.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from itertools import groupby, pairwise, zip_longest
 from typing import Any, Final
 
 from mlcat_ingest.client.rest.client import CatalogClient
+from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.core.text import json_or_none, printable
 from mlcat_ingest.errors import CatalogRequestError, RecipeError
 from mlcat_ingest.metadata.aliases import AliasEvidence, Sighting, answer, decode, versions_in
+from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
+from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES
 from mlcat_ingest.metadata.mlflow_keys import ALIASES
 from mlcat_ingest.metadata.passport import KeptVersion
-from mlcat_ingest.metadata.proposal import custom_properties
-from mlcat_ingest.metadata.reserved import ALIAS_LOG
+from mlcat_ingest.metadata.proposal import Aspect, custom_properties
+from mlcat_ingest.metadata.reserved import ALIAS_LOG, MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.provenance import custom_of
 from mlcat_ingest.workflows.card import kept_versions
 from mlcat_ingest.workflows.names import SearchedCatalog, urn_of
 from mlcat_ingest.workflows.plan_render import Line
 
-_STAGES: Final = frozenset({"production", "staging", "archived"})
+_STAGES: Final = {
+    f"urn:li:tag:mlflow_{name}": name for name in ("production", "staging", "archived")
+}
+"""The tag of a version in a stage, to the stage."""
 
 
 def when(
@@ -34,7 +44,8 @@ def when(
         MlcatError: the catalog cannot be read.
 
     Cost: one request, and those of `urn_of`; where the record begins later, one for each of the
-    newest versions of the group's properties that the catalog keeps.
+    newest versions of the group's properties that the catalog keeps. For a stage one for each 200
+    versions of the model, and one for each version of the tags of those that may have been in one.
     """
     urn = urn_of(catalog, model, ["registered model"])
     if entity_type_of(urn) != "mlModelGroup":
@@ -50,19 +61,57 @@ def when(
         sightings += in_versions(kept.get(ML_MODEL_GROUP_PROPERTIES, ()))
         found = answer(sightings, alias, begin_ms, end_ms)
     known = sorted({one.alias for one in sightings})
-    if alias not in known:
-        hint = f"known are {', '.join(known)}" if known else None
-        if number := versions_in(custom.get(ALIASES)).get(alias):
-            hint = f"it is at version {number} now, and is recorded from its next move on"
-        elif alias.lower() in _STAGES:
-            hint = "the moves of a stage are not recorded; the History of a version names its own"
-        what = f"the catalog has no history of alias {alias!r} of {model!r}"
-        raise CatalogRequestError(what, status=HTTPStatus.NOT_FOUND, hint=hint)
-    return found
+    if alias in known:
+        return found
+    number = versions_in(custom.get(ALIASES)).get(alias)
+    stage = "" if number else alias.lower()
+    is_stage = stage in _STAGES.values()
+    moves = [*_of_stages(catalog, urn)] if is_stage and isinstance(catalog, CatalogClient) else []
+    if stage in {one.alias for one in moves}:
+        return answer(moves, stage, begin_ms, end_ms)
+    hint = f"known are {', '.join(known)}" if known else None
+    if number:
+        hint = f"it is at version {number} now, and is recorded from its next move on"
+    what = f"the catalog has no history of alias {alias!r} of {model!r}"
+    raise CatalogRequestError(what, status=HTTPStatus.NOT_FOUND, hint=hint)
 
 
-def in_versions(kept: Sequence[KeptVersion]) -> Iterator[Sighting]:
-    """Yield the sightings in the versions of a group's properties, the newest first.
+def _of_stages(catalog: CatalogClient, group: str) -> Iterator[Sighting]:
+    """Yield the sightings of stages in the tags of the versions of a model, removed ones too.
+
+    Several versions can be in one stage: one that leaves it proves nothing of the others.
+    """
+    for page in catalog.search.members(group):
+        for chunk in chunks(dict.fromkeys(page), MAX_REQUEST_ITEMS):
+            for urn, stored in catalog.read_many(chunk, [GLOBAL_TAGS, VERSION_PROPERTIES]).items():
+                version, tags = stored.get(VERSION_PROPERTIES), stored.get(GLOBAL_TAGS)
+                if version is None or tags is None:
+                    continue
+                holder = partial(_stages_in, str(version.value["version"]["versionTag"]))
+                if tags.version == "1" and not holder(tags.value):
+                    continue  # has never been in a stage
+                kept = kept_versions(catalog, urn, [GLOBAL_TAGS]).get(GLOBAL_TAGS, ())
+                for one in in_versions(kept, holder):
+                    yield one if one.version else one._replace(left=holder.args[0])
+
+
+def _stages_in(number: str, tags: Aspect) -> Mapping[str, str]:
+    """Return the stage of a version by its tags, with its number."""
+    named = [_STAGES.get(entry.get("tag")) for entry in tags.get("tags") or ()]
+    return {stage: number for stage in named if stage}
+
+
+def _aliases_in(properties: Aspect) -> Mapping[str, str] | None:
+    """Return the aliases in the properties of a group; None if their text was cut."""
+    text = custom_properties(properties).get(ALIASES)
+    return None if text is not None and json_or_none(text) is None else versions_in(text)
+
+
+def in_versions(
+    kept: Sequence[KeptVersion],
+    holders_in: Callable[[Aspect], Mapping[str, str] | None] = _aliases_in,
+) -> Iterator[Sighting]:
+    """Yield the sightings in the versions of an aspect, the newest first, by what holds an alias.
 
     There is one for each alias that a recipe wrote at another version than it had before. The first
     of versions whose older ones are not kept has none: it may carry on what anybody wrote.
@@ -71,13 +120,9 @@ def in_versions(kept: Sequence[KeptVersion]) -> Iterator[Sighting]:
         has_older = one.number == 1 if older is None else one.number == older.number + 1
         if not has_older or one.written_ms is None or not one.is_by_recipe:
             continue
-        texts = [
-            custom_properties({} if each is None else each.value).get(ALIASES)
-            for each in (one, older)
-        ]
-        if any(text is not None and json_or_none(text) is None for text in texts):
+        now, before = (holders_in({} if each is None else each.value) for each in (one, older))
+        if now is None or before is None:
             continue  # cut, as it was too long: it says of no alias that it is gone
-        now, before = map(versions_in, texts)
         for alias in sorted(now.keys() | before.keys()):
             if now.get(alias) != before.get(alias):
                 yield Sighting(alias, now.get(alias, ""), 0, one.written_ms, "version")
