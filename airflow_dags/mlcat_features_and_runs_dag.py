@@ -5,11 +5,14 @@ both without `sink`; see `mlcat_ingest_dag.py` for the other variables. Feature 
 besides `airflow`: `feast`, or `aws` for SageMaker.
 """
 
-import os
-
 from airflow.sdk import dag
 
-from mlcat_ingest.airflow.operator import MlcatIngestOperator, dag_settings, recipe_settings
+from mlcat_ingest.airflow.operator import (
+    MlcatIngestOperator,
+    dag_schedule,
+    dag_settings,
+    recipe_settings,
+)
 
 FEATURES = recipe_settings("MLCAT_FEATURES_RECIPE", "/opt/airflow/recipes/features.yml")
 RUNS = recipe_settings("MLCAT_RECIPE", "/opt/airflow/recipes/mlflow.yml")
@@ -17,7 +20,7 @@ RUNS = recipe_settings("MLCAT_RECIPE", "/opt/airflow/recipes/mlflow.yml")
 
 @dag(
     dag_id="mlcat_features_and_runs",
-    schedule=os.environ.get("MLCAT_SCHEDULE", "@daily"),
+    schedule=dag_schedule(),
     doc_md=__doc__,
     **dag_settings(),
 )

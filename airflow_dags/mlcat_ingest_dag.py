@@ -3,7 +3,7 @@
 It needs mlcat-ingest[airflow] where DAG files are parsed and on the workers.
 Environment variables of Airflow's processes configure it:
 MLCAT_RECIPE (a recipe of MLflow sources, without `sink`), MLCAT_CONN_ID (default mlcat_default),
-MLCAT_MLFLOW_CONN_ID, MLCAT_SCHEDULE (default @daily), MLCAT_POOL (default default_pool),
+MLCAT_MLFLOW_CONN_ID, MLCAT_SCHEDULE (default @daily; none), MLCAT_POOL (default default_pool),
 MLCAT_RETRY_DELAY_S (default 120), and MLCAT_SPOOL (folder of a spool of run hooks, drained first).
 """
 
@@ -17,6 +17,7 @@ from mlcat_ingest.airflow.operator import (
     MlcatGateOperator,
     MlcatIngestOperator,
     MlcatPlanOperator,
+    dag_schedule,
     dag_settings,
     recipe_settings,
 )
@@ -29,7 +30,7 @@ RECIPE = recipe_settings("MLCAT_RECIPE", "/opt/airflow/recipes/mlflow.yml")
 
 @dag(
     dag_id="mlcat_ingest",
-    schedule=os.environ.get("MLCAT_SCHEDULE", "@daily"),
+    schedule=dag_schedule(),
     params={
         "shards": Param(
             16, type="integer", minimum=1, maximum=512, title="Maximum number of shards"
@@ -54,7 +55,7 @@ def mlcat_ingest() -> None:
     )
     ingest = MlcatIngestOperator.partial(
         task_id="ingest",
-        pool=os.environ.get("MLCAT_POOL", "default_pool"),
+        pool=os.environ.get("MLCAT_POOL") or "default_pool",
         map_index_template="{{ mlcat_shard }}",
         **RECIPE,
     ).expand(shard=plan.output)

@@ -16,6 +16,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.models.asset import AssetEvent
 from airflow.models.xcom import XComModel
 from airflow.providers_manager import ProvidersManager
+from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException
 from airflow.sdk.listener import get_listener_manager
 from airflow.utils.session import create_session
@@ -28,6 +29,8 @@ from mlcat_ingest.airflow.operator import (
     MlcatFinishOperator,
     MlcatIngestOperator,
     MlcatPlanOperator,
+    dag_schedule,
+    dag_settings,
 )
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.report import progress
@@ -46,6 +49,7 @@ def main(folder: str, steps: list[tuple[str, dict[str, Any], dict[str, str]]]) -
             "dags": sorted(bag.dags),
             **_provider(),
             "retries": _retries(),
+            "schedules": {text: _schedule(text) for text in ("", "@once", "None")},
             "killed": _killed(),
             "killed_early": [_killed_early(*one) for one in OPERATORS],
             "asset": group_asset("urn:li:mlModelGroup:(urn:li:x,Größe,PROD)").name,
@@ -118,6 +122,12 @@ def _provider() -> dict[str, Any]:
         "listeners": [one.__name__ for one in get_listener_manager().pm.get_plugins()],
         "links": [name for name in manager.extra_links_class_names if "mlcat" in name],
     }
+
+
+def _schedule(text: str) -> str:
+    """Return the kind of schedule that the DAGs have by a variable; others are empty."""
+    with mock.patch.dict(os.environ, {"MLCAT_SCHEDULE": text, "MLCAT_RETRY_DELAY_S": ""}):
+        return type(DAG("settings", schedule=dag_schedule(), **dag_settings()).timetable).__name__
 
 
 def _retries() -> dict[str, str]:

@@ -317,7 +317,7 @@ def dag_settings() -> dict[str, Any]:
 
     `MLCAT_RETRY_DELAY_S` is how long a task waits before another attempt.
     """
-    delay = timedelta(seconds=float(os.environ.get("MLCAT_RETRY_DELAY_S", "120")))
+    delay = timedelta(seconds=float(os.environ.get("MLCAT_RETRY_DELAY_S") or "120"))
     return {
         "start_date": datetime(2026, 1, 1, tzinfo=UTC),
         "catchup": False,
@@ -327,13 +327,19 @@ def dag_settings() -> dict[str, Any]:
     }
 
 
+def dag_schedule() -> str | None:
+    """Return the schedule that `MLCAT_SCHEDULE` says, none for `none`; daily if it says nothing."""
+    schedule = os.environ.get("MLCAT_SCHEDULE") or "@daily"
+    return None if schedule.lower() == "none" else schedule
+
+
 def recipe_settings(variable: str, default: str) -> dict[str, Any]:
     """Return the recipe whose path `variable` holds, and the connections it is used with.
 
     These are named by `MLCAT_CONN_ID`, the catalog's, and `MLCAT_MLFLOW_CONN_ID`.
     """
     return {
-        "recipe": str(local_path(os.environ.get(variable, default))),
+        "recipe": str(local_path(os.environ.get(variable) or default)),
         "mlcat_conn_id": os.environ.get("MLCAT_CONN_ID", "mlcat_default"),
         "mlflow_conn_id": os.environ.get("MLCAT_MLFLOW_CONN_ID"),
     }

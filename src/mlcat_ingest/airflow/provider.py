@@ -6,30 +6,14 @@ CONNECTION_TYPE: Final = "mlcat"
 
 _TEXT: Final = {"type": ["string", "null"]}
 
-
-def _option(kind: str, default: str, example: str | None, description: str) -> dict[str, Any]:
-    return {
-        "type": kind,
-        "default": default,
-        "example": example,
-        "description": description,
-        "version_added": None,
-    }
-
-
 _OPTIONS: Final = {
-    "listener": _option(
-        "boolean", "False", "True", "Whether MLflow runs get tags with their task."
-    ),
-    "cluster": _option(
-        "string", "prod", None, "Cluster of jobs in the catalog (DataHub's `cluster`)."
-    ),
-    "platform_instance": _option(
-        "string",
-        "",
-        None,
-        "Platform instance of jobs in the catalog (DataHub's `platform_instance`).",
-    ),
+    name: {"type": kind, "default": default, "description": text, "example": None}
+    | {"version_added": None}
+    for name, kind, default, text in (
+        ("listener", "boolean", "False", "Whether MLflow runs get tags with their task."),
+        ("cluster", "string", "prod", "Cluster of jobs in the catalog (DataHub's `cluster`)."),
+        ("platform_instance", "string", "", "Platform instance of jobs, as in DataHub's plugin."),
+    )
 }
 
 

@@ -118,9 +118,12 @@ def refused_by(summary: Summary, pattern: str | None) -> str | None:
     """
     if not pattern:
         return None
+    try:
+        wanted = re.compile(pattern)
+    except re.error as error:
+        return f"`fail_on_tests` is not a regular expression: {error}"
     if summary["not_evaluated"]:
         return f"metadata tests were not evaluated: {summary['not_evaluated']}"
-    wanted = re.compile(pattern)
     failing: Iterable[tuple[str, int]] = summary["failing_tests"].items()
     shown = [f"{urn} ({count})" for urn, count in failing if wanted.search(urn)]
     if shown:

@@ -21,22 +21,22 @@ NICE: Final = 5
 
 
 def main(arguments: list[str]) -> int:
-    """Drain, and return 0 if all of it is done, 1 if there is a reason to try again."""
+    """Drain, and return 0 if all of it is done, `EX_TEMPFAIL` if another drain has to follow."""
     lease: int | None = int(arguments[0])
     spool = EventSpool(Path(arguments[1]))
     if spool.is_draining():
-        return 1
+        return os.EX_TEMPFAIL
     os.nice(NICE)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     while lease is not None:
         before = set(spool.waiting())
         try:
             if not _drain(spool, *arguments[2:]):
-                return 1
+                return os.EX_TEMPFAIL
         finally:
             os.close(lease)
         lease = spool.lease() if set(spool.waiting()) - before else None
-    return 0
+    return os.EX_OK
 
 
 def _drain(spool: EventSpool, recipe: str, server: str) -> bool:

@@ -12,7 +12,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import partial, update_wrapper
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -42,7 +42,6 @@ REGISTRY_CHANGES: Final = (
 _REMOVING: Final = frozenset(
     {"rename_registered_model", "delete_registered_model", "delete_model_version"}
 )
-_MARK: Final = "mlcat_listener"
 
 ResultT = TypeVar("ResultT")
 OnEvent = Callable[..., object]
@@ -127,26 +126,35 @@ def listen(registry: Any, on_event: OnEvent, uri_of: Callable[[Any], str], attac
     return _hear(registry, "get_store", lambda _: attach_to)
 
 
+class _Heard:
+    """A method whose calls are told of; a copy of its owner, such as a pickled one, has the method.
+
+    So what could be pickled without a listener still can.
+    """
+
+    def __init__(self, owner: Any, name: str, on_call: _OnCall) -> None:
+        self._place, self._method, self._on_call = (owner, name), getattr(owner, name), on_call
+        update_wrapper(self, self._method)
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        since_ms = now_ms()
+        result = self._method(*args, **options)
+        run_guarded(lambda: self._on_call(result, args, options, since_ms))
+        return result
+
+    def __reduce__(self) -> Any:
+        return getattr, self._place
+
+
 def _hear(owner: Any, name: str, listener: Callable[[Callable[..., Any]], _OnCall]) -> bool:
     """Let the `listener` to a method hear of each call that returned; False if there is none.
 
     A method has one listener: where there is one already, nothing changes.
     """
     method = getattr(owner, name, None)
-    if not callable(method):
-        return False
-    if not getattr(method, _MARK, False):
-        on_call = listener(method)
-
-        def heard(*args: Any, **options: Any) -> Any:
-            since_ms = now_ms()
-            result = method(*args, **options)
-            run_guarded(lambda: on_call(result, args, options, since_ms))
-            return result
-
-        setattr(heard, _MARK, True)
-        setattr(owner, name, heard)
-    return True
+    if callable(method) and not isinstance(method, _Heard):
+        setattr(owner, name, _Heard(owner, name, listener(method)))
+    return callable(method)
 
 
 def attach_runs(store: Any, on_end: OnEvent, uri: Callable[[], str]) -> None:

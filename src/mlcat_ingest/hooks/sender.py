@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from random import SystemRandom
 from typing import IO, Final
@@ -23,7 +24,6 @@ URI_VARIABLE: Final = "MLCAT_HOOK_TRACKING_URI"
 """Tells a drain the tracking URI with its credentials: events have none."""
 LOG_BYTES: Final = 1 << 20
 
-_DONE: Final = 0
 _VARIABLE: Final = re.compile(r"\$\{(\w+)")
 _OF_SERVICES: Final = re.compile(
     r"(MLCAT|MLFLOW|DATAHUB|DATABRICKS|AWS|AZURE|GOOGLE|SSL|REQUESTS)_|\w+_PROXY$", re.IGNORECASE
@@ -93,8 +93,9 @@ class Sender:
             self._notified = True
             self._flush_by_finalizer()
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="mlcat-hook", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._work, name="mlcat-hook", daemon=True)
+                thread.start()  # fails where there are too many
+                self._thread = thread
 
     def _work(self) -> None:
         while True:
@@ -115,7 +116,14 @@ class Sender:
         if self._spool.is_draining() or self._spool.backoff.remaining_s():
             return False
         drain = self._start_drain()
-        return drain is not None and drain.wait() == _DONE
+        if drain is None:
+            return False
+        status = drain.wait()
+        if status not in {os.EX_OK, os.EX_TEMPFAIL}:
+            with suppress(OSError):
+                why = f"the drain ended with status {status}; see sender.log"
+                self._spool.backoff.record_failure(why)
+        return status == os.EX_OK
 
     def _has_events(self) -> bool:
         return any(event.is_for(self._settings.recipe) for event in self._spool.events())
@@ -159,7 +167,7 @@ class Sender:
         except OSError:
             return None
         if self._ending.is_set():
-            drain.returncode = _DONE  # the process is not waited for, on purpose: no warning
+            drain.returncode = os.EX_OK  # the process is not waited for, on purpose: no warning
         return drain
 
     def _close_lease(self) -> None:

@@ -112,6 +112,14 @@ def test_every_dag_file_is_imported(world: World) -> None:
     ]
 
 
+def test_a_variable_is_the_schedule_and_an_empty_one_is_not_set(world: World) -> None:
+    assert world.outcome.found["schedules"] == {
+        "": "CronTriggerTimetable",
+        "@once": "OnceTimetable",
+        "None": "NullTimetable",
+    }
+
+
 def test_airflow_knows_the_provider(world: World) -> None:
     found = world.outcome.found
     assert found["connection"]

@@ -146,6 +146,13 @@ def test_a_gate_is_shut_by_failing_tests_that_a_summary_has_no_room_for(
         ("", None),
         ("None", "failing metadata tests: urn:li:test:owned-by-None (2)"),
         ("owned$", f"failing metadata tests: {TEST} (1)"),
+        (
+            "owned(",
+            (
+                "`fail_on_tests` is not a regular expression: missing ), unterminated subpattern "
+                "at position 5"
+            ),
+        ),
     ],
 )
 def test_the_gate_of_the_dag_takes_its_parameter_as_it_is(

@@ -1,11 +1,14 @@
 """What the listener does to a store and its registry, whatever these turn out to be."""
 
+import copy
 import errno
 import logging
 import os
+import pickle
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -66,6 +69,23 @@ def test_each_end_of_a_run_is_reported_once_however_often_the_store_is_asked_for
     assert isinstance(store, Store)
     assert store.update_run_info("r1", 3, end_time=5, run_name=None).run_id == "r1"
     assert reported == [("r1", "FINISHED", "http://mlflow:5000")]
+
+
+def through_pickle(store: Store) -> Store:
+    found: Store = pickle.loads(pickle.dumps(store))  # noqa: S301 - its own text
+    return found
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, through_pickle])
+def test_a_store_can_be_copied_as_before(copied: Callable[[Store], Store]) -> None:
+    """Training that sends a store to its workers goes on; only the store itself is listened to."""
+    reported: list[str] = []
+    store = Store()
+    attach_runs(store, lambda run_id, *_: reported.append(run_id), lambda: "")
+    assert copied(store).update_run_info("r1").run_id == "r1"
+    assert reported == []
+    store.update_run_info("r2")
+    assert reported == ["r2"]
 
 
 @pytest.mark.parametrize(("status", "events"), [("RUNNING", 0), ("SCHEDULED", 0), ("KILLED", 1)])

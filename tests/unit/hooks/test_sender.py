@@ -4,6 +4,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ class Started:
         self.spool = spool
         self.calls: list[tuple[list[str], dict[str, Any]]] = []
         self.returncode: int | None = None
+        self.status = os.EX_OK
 
     def __call__(self, command: list[str], **options: Any) -> "Started":
         self.calls.append((command, options))
@@ -31,7 +33,7 @@ class Started:
     def wait(self) -> int:
         with self.spool.drain_lock():
             self.spool.delete([one.name for one in self.spool.claim(99, bool)])
-        return 0
+        return self.status
 
 
 @pytest.fixture
@@ -154,6 +156,32 @@ def test_after_a_drain_that_failed_the_next_waits(spool: EventSpool, started: St
     assert spool.backoff.remaining_s() == 0
 
 
+@pytest.mark.parametrize(("status", "waits"), [(1, True), (-9, True), (os.EX_TEMPFAIL, False)])
+def test_a_drain_that_is_killed_or_cannot_begin_is_not_followed_at_once(
+    spool: EventSpool, started: Started, *, status: int, waits: bool
+) -> None:
+    started.status = status
+    assert not a_sender(spool)._send()
+    assert (spool.backoff.remaining_s() > 0) is waits
+    assert (str(status) in (spool.backoff.reason() or "")) is waits
+
+
+def test_a_process_without_room_for_a_thread_ends_as_any_other(
+    spool: EventSpool, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    sender = a_sender(spool)
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", start)
+        with pytest.raises(RuntimeError):
+            sender.notify("http://mlflow")
+    sender.notify("http://mlflow")
+    sender._flush()
+    assert len(started.calls) == 1
+
+
 @pytest.mark.parametrize("text", ["", "[]", '{"failures": "x", "until_ms": 1}', "\x00"])
 def test_a_pause_that_cannot_be_read_is_none(text: str, spool: EventSpool) -> None:
     (spool.folder / "pause.json").write_text(text)
@@ -168,16 +196,17 @@ def test_a_background_drain_that_fails_says_why_and_keeps_the_event(
     monkeypatch.chdir(tmp_path)
     nobody = f"http://127.0.0.1:{free_port()}"
     spool.put(Event("s", tracking_uri=nobody))
-    assert main([a_lease(spool), str(spool.folder), "", nobody]) == 1
+    assert main([a_lease(spool), str(spool.folder), "", nobody]) == os.EX_TEMPFAIL
     assert "127.0.0.1" in (spool.backoff.reason() or "")
     assert len(spool.waiting()) == 2
-    assert main([a_lease(spool), str(spool.folder), str(tmp_path / "none.yml"), ""]) == 1
+    none = str(tmp_path / "none.yml")
+    assert main([a_lease(spool), str(spool.folder), none, ""]) == os.EX_TEMPFAIL
     assert "none.yml" in (spool.backoff.reason() or "")
 
 
 def test_a_background_drain_beside_another_leaves_it_to_a_later_one(spool: EventSpool) -> None:
     with spool.drain_lock():
-        assert main([a_lease(spool), str(spool.folder), "/none.yml", ""]) == 1
+        assert main([a_lease(spool), str(spool.folder), "/none.yml", ""]) == os.EX_TEMPFAIL
     assert spool.backoff.reason() is None
 
 

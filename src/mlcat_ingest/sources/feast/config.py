@@ -177,6 +177,11 @@ class RegistryConfig(RecipeModel):
     `https://<account>.blob.core.windows.net/…` and other schemes of fsspec. A registry server is
     `host:port` (gRPC) or `grpcs://host:port` (gRPC with TLS)."""
 
+    @property
+    def kind(self) -> RegistryKind:
+        """Return what reads it."""
+        return kind_of(self.path, self.registry_type)
+
 
 class S3Config(RecipeModel):
     """Connection to S3. Default: boto3's own settings from the environment."""

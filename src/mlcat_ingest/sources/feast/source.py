@@ -18,7 +18,7 @@ from mlcat_ingest.links.index import FeatureRef, FeatureSet
 from mlcat_ingest.sources.base import Missing, Unlisted
 from mlcat_ingest.sources.definitions.source import FeatureSource
 from mlcat_ingest.sources.definitions.tables import Broken, Definition, FeatureTable
-from mlcat_ingest.sources.feast.config import FeastConfig, RegistryKind, kind_of, with_repo_options
+from mlcat_ingest.sources.feast.config import FeastConfig, RegistryKind, with_repo_options
 from mlcat_ingest.sources.feast.registry import (
     KINDS,
     MESSAGES,
@@ -248,7 +248,7 @@ def transport_for(config: FeastConfig) -> RegistryTransport:
         raise RecipeError(
             "feast: no registry in the recipe or in feature_store.yaml", hint="set `registry`"
         )
-    module, name = _TRANSPORTS[kind_of(registry.path, registry.registry_type)]
+    module, name = _TRANSPORTS[registry.kind]
     imported = import_module(f"mlcat_ingest.sources.feast.{module}")
     transport: RegistryTransport = getattr(imported, name)(registry.path, config)
     return transport
@@ -256,7 +256,6 @@ def transport_for(config: FeastConfig) -> RegistryTransport:
 
 def _may_hide(config: FeastConfig) -> bool:
     """Return whether the listing may depend on the user: a server has permissions."""
-    registry = config.registry
-    if registry is None or kind_of(registry.path, registry.registry_type) != "remote":
+    if config.registry is None or config.registry.kind != "remote":
         return False
     return any((config.token, config.username, config.headers, config.client_cert))

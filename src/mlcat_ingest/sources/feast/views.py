@@ -90,6 +90,7 @@ class _UpstreamDatasets:
 
     `names` are those of the data sources, `queries` digests of the queries among them. `notes` name
     sources that are no dataset, and the reason. `former` are the names by DataHub's own source.
+    `features` of other views and `request_fields` are the inputs of an on-demand view.
     """
 
     names: tuple[str, ...] = ()
@@ -97,6 +98,8 @@ class _UpstreamDatasets:
     queries: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
     former: tuple[DatasetPlace, ...] = ()
+    features: tuple[str, ...] = ()
+    request_fields: tuple[str, ...] = ()
 
     def __add__(self, other: "_UpstreamDatasets") -> "_UpstreamDatasets":
         both = ((getattr(self, one.name), getattr(other, one.name)) for one in fields(self))
@@ -106,13 +109,15 @@ class _UpstreamDatasets:
 NOTHING: Final = _UpstreamDatasets()
 
 
+@dataclass(frozen=True, slots=True)
 class Upstreams:
-    """Finds the datasets of the data sources of one registry, by the options of a recipe."""
+    """Finds the datasets of the data sources of one registry, by the options of a recipe.
 
-    def __init__(self, config: FeastConfig, lookup: Callable[[str, str], Any]) -> None:
-        """Keep the recipe's options; `lookup` finds the source of a project and name, or None."""
-        self._config = config
-        self._lookup = lookup
+    `lookup` finds the source of a project and name, or None.
+    """
+
+    config: FeastConfig
+    lookup: Callable[[str, str], Any]
 
     def of(self, project: str, holder: Any) -> _UpstreamDatasets:
         """Return the datasets of a view, or of what refers to one, through the views below it."""
@@ -150,7 +155,7 @@ class Upstreams:
         """Return a data source as it is registered, where only some of it was copied."""
         if source.type and (source.data_source_class_type or not source.HasField("custom_options")):
             return source
-        return self._lookup(project, source.name) or source
+        return self.lookup(project, source.name) or source
 
     def _location(self, source: Any) -> _SourceLocation | DatasetPlace | Note | None:
         """Return the location of a source, None for one that holds no data, such as a push."""
@@ -175,7 +180,7 @@ class Upstreams:
                 return _SourceLocation("kafka", source.kafka_options.topic)
             case "STREAM_KINESIS":
                 stream = source.kinesis_options
-                name = _stream_of(stream) if self._config.kinesis_region else stream.stream_name
+                name = _stream_of(stream) if self.config.kinesis_region else stream.stream_name
                 return _SourceLocation("kinesis", name)
             case _:
                 return Note("source_unknown", f"{source.name}: type {source.type}")
@@ -198,7 +203,7 @@ class Upstreams:
         parts, files = spark_name(table)
         if files is not None:
             return DatasetPlace(*files)
-        platform = self._config.spark_platform
+        platform = self.config.spark_platform
         parts = parts[1:] if parts[:1] == ("spark_catalog",) else parts
         if not parts:
             return Note("source_without_place", f"{name}: its table has no name of Spark SQL")
@@ -225,7 +230,7 @@ class Upstreams:
         if platform not in _VERBATIM:
             table = ".".join(without_quotes(platform, part) for part in table.split("."))
         parts = [part for part in table.split(".") if part]
-        defaults = self._config.connections.get(platform, _NO_DEFAULTS)
+        defaults = self.config.connections.get(platform, _NO_DEFAULTS)
         if len(parts) == 1 and levels == 3:
             schema = location.schema or defaults.schema_name or DEFAULT_SCHEMAS.get(platform)
             parts = [schema or "", *parts]
@@ -242,7 +247,7 @@ class Upstreams:
     def _file(self, name: str, uri: str, kind: str) -> DatasetPlace | Note:
         place = place_of_uri(uri)
         if place is not None and place[0] == "file" and place[1].startswith("."):
-            repo_path = self._config.repo_path
+            repo_path = self.config.repo_path
             if repo_path is None:
                 return Note("source_without_place", f"{name}: a relative path; set `repo_path`")
             place = place_of_uri(os.path.normpath(repo_path / uri))
@@ -330,11 +335,8 @@ _DUMMY: Final = "__dummy"
 _DESCRIPTION_TAG: Final = "description"
 """The tag that held the description of a field before fields had one."""
 
-Entities = Mapping[tuple[str, str], Any]
-"""Specs of entities by project and name."""
-
 ViewName = tuple[str, str]
-"""Project and name of a view."""
+"""Project and name of a view, or of an entity."""
 
 
 def _feature_type(number: int) -> MLFeatureDataType | None:
@@ -379,9 +381,9 @@ def _in_seconds(duration: Any) -> str | None:
 
 @dataclass(slots=True)
 class ColumnMapper:
-    """Makes features and keys of one registry; `untyped` are the types that were noted before."""
+    """Makes features and keys; `entities` are by name, `untyped` the types noted before."""
 
-    entities: Entities
+    entities: Mapping[ViewName, Any]
     untyped: set[int] = field(default_factory=set)
 
     def features(self, project: str, view: Any, notes: list[Note]) -> Iterator[Feature]:
@@ -453,31 +455,29 @@ class ColumnMapper:
         return type_ or "UNKNOWN"
 
 
+@dataclass(frozen=True, slots=True)
 class Views:
-    """Makes tables of the views of one registry; on-demand views come after what they refer to."""
+    """Makes tables of the views of one registry; on-demand views come after what they refer to.
 
-    def __init__(
-        self,
-        columns: ColumnMapper,
-        upstreams: Upstreams,
-        services: Mapping[ViewName, Sequence[str]],
-    ) -> None:
-        """Keep the things that views refer to; `services` names the services that use a view."""
-        self._columns = columns
-        self._upstreams = upstreams
-        self._services = services
-        self._behind: dict[ViewName, _UpstreamDatasets] = {}
+    `services` names the services that use a view, `behind` has the datasets of the views so far.
+    """
+
+    columns: ColumnMapper
+    upstreams: Upstreams
+    services: Mapping[ViewName, Sequence[str]]
+    behind: dict[ViewName, _UpstreamDatasets] = field(default_factory=dict)
 
     def table(self, kind: str, project: str, view: Any) -> FeatureTable:
         """Return the table of a view, with the datasets behind it and behind the views it uses."""
-        spec, inputs = view.spec, _Inputs([], [])
-        upstream = self._upstreams.of(project, spec)
+        spec = view.spec
+        upstream = self.upstreams.of(project, spec)
         for _, source in sorted(getattr(spec, "sources", {}).items()):
-            upstream += self._of_input(project, source, inputs)
+            upstream += self._of_input(project, source)
         notes = list(upstream.notes)
-        self._behind[project, spec.name] = replace(upstream, queries=(), notes=())
-        keys = tuple(self._columns.keys(project, spec, notes))
-        features = tuple(self._columns.features(project, view, notes))
+        behind = replace(upstream, queries=(), notes=(), features=(), request_fields=())
+        self.behind[project, spec.name] = behind
+        keys = tuple(self.columns.keys(project, spec, notes))
+        features = tuple(self.columns.features(project, view, notes))
         return FeatureTable(
             namespace=project,
             name=spec.name,
@@ -485,14 +485,7 @@ class Views:
             description=spec.description or None,
             owners=(spec.owner,) if spec.owner else (),
             tags=_user_tags(spec.tags),
-            properties={
-                **_properties(view, inputs),
-                **_feast_properties(
-                    sources=", ".join(upstream.names),
-                    query_sha256=", ".join(upstream.queries),
-                    services=", ".join(sorted(self._services.get((project, spec.name), ()))),
-                ),
-            },
+            properties=_properties(view, upstream, self.services.get((project, spec.name), ())),
             sources=upstream.datasets,
             keys=keys,
             features=features,
@@ -500,33 +493,24 @@ class Views:
             formerly=FormerEntries(upstream.former, (_DUMMY,)),
         )
 
-    def _of_input(self, project: str, source: Any, inputs: "_Inputs") -> _UpstreamDatasets:
+    def _of_input(self, project: str, source: Any) -> _UpstreamDatasets:
         if source.HasField("request_data_source"):
-            schema = source.request_data_source.request_data_options.schema
-            inputs.request_fields.extend(field.name for field in schema)
-            return _UpstreamDatasets(former=(_former_name(source.request_data_source),))
+            request = source.request_data_source
+            schema = request.request_data_options.schema
+            names = tuple(field.name for field in schema)
+            return _UpstreamDatasets(former=(_former_name(request),), request_fields=names)
         if source.HasField("feature_view"):
-            spec = source.feature_view.spec
-            inputs.features.extend(f"{spec.name}:{feature.name}" for feature in spec.features)
-            return self._upstreams.of(project, spec)
-        projection = source.feature_view_projection
-        name = projection.feature_view_name
-        inputs.features.extend(f"{name}:{column.name}" for column in projection.feature_columns)
-        # A projection holds the batch source alone, if at all: the view itself knows more.
-        behind = self._behind.get((project, name))
-        if behind is None:
-            behind = self._upstreams.of(project, projection)
-        return behind
+            view = source.feature_view.spec
+            name, columns, behind = view.name, view.features, self.upstreams.of(project, view)
+        else:
+            view = source.feature_view_projection
+            name, columns = view.feature_view_name, view.feature_columns
+            # A projection holds the batch source alone, if at all: the view itself knows more.
+            behind = self.behind.get((project, name)) or self.upstreams.of(project, view)
+        return replace(behind, features=tuple(f"{name}:{column.name}" for column in columns))
 
 
-class _Inputs(NamedTuple):
-    """The inputs of an on-demand view: features of other views, and fields of the request."""
-
-    features: list[str]
-    request_fields: list[str]
-
-
-def _properties(view: Any, inputs: _Inputs) -> dict[str, str]:
+def _properties(view: Any, upstream: _UpstreamDatasets, services: Sequence[str]) -> dict[str, str]:
     """Return the properties of a view, as far as its kind has the fields for them."""
     spec, meta = view.spec, view.meta
     state, policy = getattr(meta, "state", 0), getattr(spec, "conflict_policy", None)
@@ -549,10 +533,13 @@ def _properties(view: Any, inputs: _Inputs) -> dict[str, str]:
         **given("labeler_field"),
         conflict_policy=None if policy is None else value_name("ConflictPolicy", policy),
         **given("retain_history", "reference_feature_view"),
-        upstream_features=", ".join(inputs.features),
-        request_fields=", ".join(inputs.request_fields),
+        upstream_features=", ".join(upstream.features),
+        request_fields=", ".join(upstream.request_fields),
         aggregations=", ".join(_aggregation(step) for step in getattr(spec, "aggregations", ())),
         **given("timestamp_field", "write_to_online_store", "singleton"),
+        sources=", ".join(upstream.names),
+        query_sha256=", ".join(upstream.queries),
+        services=", ".join(sorted(services)),
     )
 
 

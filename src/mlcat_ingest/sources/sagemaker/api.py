@@ -63,7 +63,7 @@ class SagemakerApi(RequestSide):
             for answer in answers:
                 content = {**(answer or {}), "NextToken": None, "ResponseMetadata": None}
                 seen.new([repr(content)])
-            yield from answers
+                yield answer
 
     def search(self, resource: str, page: int = PAGE) -> Iterator[Sequence[Record]]:
         """Yield pages of all results for a kind: `FeatureGroup`, `FeatureMetadata`."""

@@ -95,7 +95,6 @@ _NEEDED: Final = (
 
 _DELETING: Final = "Deleting"
 
-
 _Metadata = Mapping[tuple[str, str], Record]
 """What people said of features, by group and feature: `Description` and `Parameters`."""
 

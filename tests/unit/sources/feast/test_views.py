@@ -271,37 +271,20 @@ def test_a_projection_under_another_name_leads_to_the_view_itself() -> None:
     assert found.properties["feast.upstream_features"] == "base:x"
 
 
-@pytest.mark.parametrize("names", [("a", "b", "c"), ("c", "b", "a"), ("b", "c", "a")])
-def test_on_demand_views_of_one_another_have_all_datasets_in_any_order(
-    names: tuple[str, ...],
-) -> None:
+def on_demand(name: str, below: str) -> dict[str, Any]:
+    source = taken(feature_view_projection={"feature_view_name": below})
+    return {"spec": {"name": name, "project": "p", "sources": {"x": source}}}
+
+
+@pytest.mark.parametrize("names", ["abc", "cba", "bca"])
+def test_on_demand_views_of_one_another_have_all_datasets_in_any_order(names: str) -> None:
     below = {"a": "b", "b": "c", "c": "base"}
-    views = [
-        {
-            "spec": {
-                "name": name,
-                "project": "p",
-                "sources": {"x": taken(feature_view_projection={"feature_view_name": below[name]})},
-            }
-        }
-        for name in names
-    ]
+    views = [on_demand(name, below[name]) for name in names]
     base = {"spec": {"name": "base", "project": "p", "batch_source": S3}}
     found = tables(read(registry(on_demand_feature_views=views, feature_views=[base])))
-    assert {name: found[name].sources for name in names} == dict.fromkeys(
-        names, (DatasetPlace("s3", "b/k"),)
-    )
+    assert [found[name].sources for name in names] == [(DatasetPlace("s3", "b/k"),)] * 3
 
 
 def test_on_demand_views_that_take_from_each_other_are_tables_all_the_same() -> None:
-    views = [
-        {
-            "spec": {
-                "name": name,
-                "project": "p",
-                "sources": {"x": taken(feature_view_projection={"feature_view_name": other})},
-            }
-        }
-        for name, other in ("ab", "ba")
-    ]
+    views = [on_demand("a", "b"), on_demand("b", "a")]
     assert list(tables(read(registry(on_demand_feature_views=views)))) == ["a", "b"]
