@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -124,7 +125,7 @@ class HookSettings:
 
         Raises:
             RecipeError: it names neither a recipe nor a server, or a path in a home folder that is
-                not known.
+                not known, or a wait or `MLCAT_HOOK_RANKS` is none.
         """
         env = os.environ if environ is None else environ
         recipe, server = env.get("MLCAT_RECIPE", ""), env.get("MLCAT_SERVER", "")
@@ -145,8 +146,8 @@ class HookSettings:
             server="" if recipe else server,
             token=env.get("MLCAT_TOKEN", ""),
             sends=bool(sends) and is_sender,
-            debounce_s=_seconds(env, "MLCAT_HOOK_DEBOUNCE_S", 2.0),
-            flush_s=_seconds(env, "MLCAT_HOOK_FLUSH_S", 2.0),
+            debounce_s=_seconds(env, "debounce_s"),
+            flush_s=_seconds(env, "flush_s"),
             problem=problem,
         )
 
@@ -175,14 +176,18 @@ def spool_of(recipe: str, given: str = "", environ: Mapping[str, str] | None = N
 
 def _is_sender(env: Mapping[str, str]) -> bool:
     """Return whether this process may send: of a job of many ranks, the first one does."""
-    if env.get("MLCAT_HOOK_RANKS") == "all":
-        return True
-    return all(env.get(name, "0") in {"", "0"} for name in _RANKS)
+    ranks = _checked("ranks", env.get(VARIABLES["ranks"]) or "first")
+    return ranks == "all" or all(env.get(name, "0") in {"", "0"} for name in _RANKS)
 
 
-def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
-    try:
-        seconds = float(env.get(name) or default)
-    except ValueError:
-        return default
-    return seconds if 0 <= seconds <= LONGEST_S else default
+def _seconds(env: Mapping[str, str], name: str) -> float:
+    text = env.get(VARIABLES[name]) or "2"
+    with suppress(ValueError):
+        return float(_checked(name, float(text)))
+    return float(_checked(name, text))
+
+
+def _checked(name: str, value: Any) -> Any:
+    if expected := _expected_type(name, value):
+        raise RecipeError(f"{VARIABLES[name]} must be {expected}")
+    return value

@@ -7,6 +7,7 @@ import sys
 import threading
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -167,16 +168,12 @@ def test_a_drain_that_is_killed_or_cannot_begin_is_not_followed_at_once(
 
 
 def test_a_process_without_room_for_a_thread_ends_as_any_other(
-    spool: EventSpool, started: Started, monkeypatch: pytest.MonkeyPatch
+    spool: EventSpool, started: Started
 ) -> None:
-    def start(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
     sender = a_sender(spool)
-    with monkeypatch.context() as full:
-        full.setattr(threading.Thread, "start", start)
-        with pytest.raises(RuntimeError):
-            sender.notify("http://mlflow")
+    no_room = patch.object(threading.Thread, "start", side_effect=RuntimeError)
+    with no_room, pytest.raises(RuntimeError):
+        sender.notify("http://mlflow")
     sender.notify("http://mlflow")
     sender._flush()
     assert len(started.calls) == 1

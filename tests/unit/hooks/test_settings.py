@@ -123,9 +123,18 @@ def test_an_unknown_home_folder_is_a_message_and_no_folder(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("text", ["", "soon", "-1", "nan", "1e9"])
-def test_waits_that_are_none_are_the_default(text: str) -> None:
-    assert HookSettings.of({**SERVER, "MLCAT_HOOK_FLUSH_S": text}).flush_s == 2.0
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        *(("FLUSH_S", text, "seconds from 0 to 3600") for text in ("soon", "-1", "nan", "1e9")),
+        ("DEBOUNCE_S", "2s", "seconds from 0 to 3600"),
+        ("RANKS", "every", "'first' or 'all'"),
+    ],
+)
+def test_a_variable_that_cannot_be_meant_is_named(name: str, text: str, expected: str) -> None:
+    with pytest.raises(RecipeError, match=f"MLCAT_HOOK_{name} must be {expected}"):
+        HookSettings.of({**SERVER, f"MLCAT_HOOK_{name}": text})
+    assert HookSettings.of({**SERVER, f"MLCAT_HOOK_{name}": ""}).flush_s == 2.0
 
 
 def test_the_spool_is_where_it_is_reported_to_be(tmp_path: Path) -> None:
