@@ -156,10 +156,9 @@ class PipelineRun:
 
         self._keys = PrimaryKeys(sink, partial(self._ledger.note, "primary_keys_not_taken"))
         self._linker = Linker(context)
-        self._mapper = PageMapper(
-            context, Enricher(recipe.enrich), self._keys, self._linker, self._evaluator
-        )
         self._lineage = LineageCheck(context, recipe.lineage)
+        enricher, others = Enricher(recipe.enrich), (self._linker, self._lineage, self._evaluator)
+        self._mapper = PageMapper(context, enricher, self._keys, *others)
         self._chunker = Chunker(context)
         # One chunk waits while the workers are busy: more would only take memory.
         self._chunks: Channel[Chunk] = Channel(context.cancellation, 1)
@@ -298,7 +297,7 @@ class PipelineRun:
                 self._finish_partition(page)
                 continue
             entities = self._mapper.entities(source, page)
-            self._dispatch(self._chunker.chunks(self._lineage.watch(entities)))
+            self._dispatch(self._chunker.chunks(entities))
         self._drain()
         # What some shards lack may be in others.
         if pages.error is not None or isinstance(self._options.scope, Shards):

@@ -15,7 +15,7 @@ from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.read.enrich import Enricher
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys
-from mlcat_ingest.pipeline.read.lineage import datasets_of
+from mlcat_ingest.pipeline.read.lineage import LineageCheck
 from mlcat_ingest.pipeline.read.links import Linker
 from mlcat_ingest.pipeline.state.tracker import TrackedRecord
 from mlcat_ingest.sources.base import (
@@ -62,6 +62,7 @@ class PageMapper:
         enricher: Enricher,
         keys: PrimaryKeys,
         linker: Linker,
+        lineage: LineageCheck,
         evaluator: Evaluator,
     ) -> None:
         """Map with these; `evaluator` takes the URNs of unchanged entities."""
@@ -69,6 +70,7 @@ class PageMapper:
         self._enricher = enricher
         self._keys = keys
         self._linker = linker
+        self._lineage = lineage
         self._evaluator = evaluator
 
     def entities(self, source: Source[Any], page: Page[Any]) -> Iterator[Entity]:
@@ -91,7 +93,7 @@ class PageMapper:
             linked = self._linker.link([entities for _, entities in mapped])
             for (tracked, _), (entities, links) in zip(mapped, linked, strict=True):
                 # Features for the links, and datasets for the report.
-                looked_up = bool(links) or any(map(datasets_of, entities))
+                looked_up = self._lineage.watch(entities) or bool(links)
                 to_merge, same = ledger.mapped(tracked, entities, links, looked_up=looked_up)
                 self._evaluator.add_unchanged(same)
                 yield from to_merge

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, compress
+from itertools import chain
 from typing import Any, Final
 
 from mlcat_ingest.metadata.codec import dumps, record_hash
@@ -146,7 +146,9 @@ class Tracker:
             for row in read(kind, among=kind_ids)
         }
         rows = [version and known.get((version.kind, version.id)) for version in versions]
-        equal = self._equal(part, versions, rows, read_stamps)
+        if part.full is not None:
+            rows = _with_matching_stamps(rows, read_stamps)
+        equal = self._equal(part, versions, rows)
         changed: list[tuple[Any, TrackedRecord | None]] = []
         same: dict[str, list[str]] = {}
         urns: list[str] = []
@@ -165,20 +167,14 @@ class Tracker:
         part: PartitionPass,
         versions: Sequence[RecordVersion | None],
         rows: Sequence[RecordRow | None],
-        read_stamps: ReadStamps,
     ) -> list[bool]:
         """Return for each record of a page if nothing has to be done about it."""
         equal = [
             version is not None
             and row is not None
-            and self._is_unchanged(version, row, version.digest)
-            and (part.full is None or bool(row.aspect_stamps))
+            and self._is_unchanged(part, version, row, version.digest)
             for version, row in zip(versions, rows, strict=True)
         ]
-        if part.full is not None:
-            kept = [row.aspect_stamps for row in compress(rows, equal) if row is not None]
-            same = iter(matching(kept, read_stamps))
-            equal = [is_equal and next(same) for is_equal in equal]
         # Another record of an entity that changes, or the same one as it is listed again.
         changing = {
             urn
@@ -206,7 +202,7 @@ class Tracker:
         record.digest = (not looked_up and version.digest) or (
             record_hash([[entity.urn, *entity.aspects.items()] for entity in entities]) or ""
         )
-        if part.full is None and known and self._is_unchanged(version, known, record.digest):
+        if known and self._is_unchanged(part, version, known, record.digest):
             self._touch(part, version.kind, [version.id])
             return False
         self._name(record, [entity.urn for entity in entities if not entity.only_if_absent])
@@ -300,9 +296,12 @@ class Tracker:
             self.rows += record.unfinished()
         (self._held if record.version.leads else self.rows).append(record.row())
 
-    def _is_unchanged(self, version: RecordVersion, known: RecordRow, digest: str | None) -> bool:
+    def _is_unchanged(
+        self, part: PartitionPass, version: RecordVersion, known: RecordRow, digest: str | None
+    ) -> bool:
         return (
             known.equals(version, digest)
+            and (part.full is None or bool(known.aspect_stamps))
             and self._state.entities.earlier.isdisjoint(known.entities)
             # Written for another record of this pass, or for this one as it was listed before.
             and (not self._written or self._written.isdisjoint(map(hash, known.entities)))
@@ -312,3 +311,17 @@ class Tracker:
         self._state.database.change(
             lambda connection: records.touch(connection, part.part_id, kind, ids, part.number)
         )
+
+
+def _with_matching_stamps(
+    rows: Sequence[RecordRow | None], read_stamps: ReadStamps
+) -> list[RecordRow | None]:
+    """Return `rows`, without stamps where the catalog does not hold the entities as they were."""
+    kept = [row.aspect_stamps for row in rows if row is not None and row.aspect_stamps]
+    same = iter(matching(kept, read_stamps))
+    return [
+        row._replace(aspect_stamps="")
+        if row is not None and row.aspect_stamps and not next(same)
+        else row
+        for row in rows
+    ]

@@ -993,8 +993,9 @@ class Whole(Remembering):
         return [tag, Entity(model_urn(thing.name), aspects)]
 
 
-def whole(*values: str) -> Whole:
-    return Whole(records=[Record(name, value) for name, value in zip("abc", values, strict=False)])
+def whole(*values: str, digest: str | None = "") -> Whole:
+    named = zip("abc", values, strict=False)
+    return Whole(records=[Record(name, value, digest) for name, value in named])
 
 
 def full(world: World, source: Remembering, **options: Any) -> Report:
@@ -1017,6 +1018,28 @@ def test_a_full_pass_over_what_did_not_change_asks_for_stamps_and_reads_no_value
     assert [len(urns) for urns in world.sink.stamp_reads] == [450]
     assert full(world, Remembering(records=[*things(449), Record("t449", "2")])).exit_code == 0
     assert world.sink.reads[0] == [model_urn("t449")]
+
+
+class Trained(Remembering):
+    """Its things are models of one dataset, of which every pass reports whether it is there."""
+
+    def map(self, record: FakeRecord) -> list[Entity]:
+        (entity,) = super().map(record)
+        return [replace(entity, aspects={**TRAINED, **entity.aspects})]
+
+
+DATASET = "urn:li:dataset:(urn:li:dataPlatform:s3,lake/part-0,PROD)"
+TRAINED: dict[str, Aspect] = {"mlModelTrainingData": {"trainingData": [{"dataset": DATASET}]}}
+
+
+def test_a_full_pass_over_models_of_datasets_reads_no_value_and_reports_these(
+    world: World,
+) -> None:
+    world.run(Trained(records=things(3)))
+    report = full(world, Trained(records=things(3)))
+    assert report.entities == {"mlModel": EntityCounts(3, unchanged=3)}
+    assert (report.lineage.datasets, report.lineage.dangling[0].models) == (1, 3)
+    assert (world.sink.reads, world.sink.writes) == ([[DATASET]], [])
 
 
 def test_a_pass_over_changes_does_not_ask_for_stamps(world: World) -> None:
@@ -1053,21 +1076,22 @@ EDITS: Mapping[str, Callable[[FakeSink], object]] = {
 }
 
 
+@pytest.mark.parametrize("digest", ["", None], ids=["of the record", "of the entities"])
 @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
 def test_a_full_pass_finds_what_others_changed(
-    world: World, edit: Callable[[FakeSink], object]
+    world: World, edit: Callable[[FakeSink], object], digest: str | None
 ) -> None:
-    world.run(whole("1", "2"))
+    world.run(whole("1", "2", digest=digest))
     edit(world.sink)
-    full(world, whole("1", "2"))
+    full(world, whole("1", "2", digest=digest))
     stored = world.sink.stored
     assert stored[A]["mlModelProperties"]["name"] == "1"
     assert stored[A]["globalTags"]["tags"] == [{"tag": TAG}]
     assert stored[A].get("status", {"removed": False}) == {"removed": False}
     assert TAG in stored
     # What it found unchanged, or has written itself, the next one passes over.
-    full(world, whole("1", "2"))
-    full(world, whole("1", "2"))
+    full(world, whole("1", "2", digest=digest))
+    full(world, whole("1", "2", digest=digest))
     assert is_passed_over(world)
 
 
