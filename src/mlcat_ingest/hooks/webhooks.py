@@ -152,10 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not length.isdecimal():
             answer = HTTPStatus.LENGTH_REQUIRED, "Content-Length is missing"
         elif len(length) > len(str(MAX_BYTES)) or int(length) > MAX_BYTES:
-            answer = (
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                f"the body has more than {MAX_BYTES:,} bytes",
-            )
+            answer = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body exceeds {MAX_BYTES:,} bytes"
         else:
             body = self.rfile.read(int(length))
             if len(body) < int(length):

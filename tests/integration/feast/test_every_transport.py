@@ -13,12 +13,7 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.source import FeastSource
 from support.feast import REGISTRY
-from support.feast_transports import (
-    database_of,
-    grpc_server,
-    listing,
-    objects_of,
-)
+from support.feast_transports import database_of, grpc_server, listing, objects_of
 from support.reading import records_of
 from support.s3 import s3_server
 

@@ -8,12 +8,10 @@ from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.recipe.loader import Origin, ParsedText, read_file
 
 _MAX_BYTES: Final = 16 * 1_048_576
-
 _MAX_NODES: Final = 1_000_000
 """Bounds of one file: about 100,000 features."""
 
 _PATH_HINT: Final = "correct `path` in the source's config"
-
 _SUFFIXES: Final = frozenset({".yml", ".yaml", ".json"})
 
 

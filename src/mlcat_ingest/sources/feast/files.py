@@ -33,12 +33,9 @@ from mlcat_ingest.sources.feast.registry import (
 )
 
 _ATTEMPTS: Final = 10
-
 _PAUSE_S: Final = 0.1
-
 _RETRIES: Final = 5
 """Further attempts where the recipe sets no `retries`."""
-
 _BROKEN_BODY: Final = frozenset({"IncompleteReadError", "ResponseStreamingError"})
 
 _EXTRAS: Final = {
@@ -49,7 +46,6 @@ _EXTRAS: Final = {
 _CREDENTIALS: Final = frozenset(
     {"account_key", "anon", "client_secret", "connection_string", "credential", "sas_token"}
 )
-
 _DETAIL_CHARS: Final = 200
 
 # Names that back ends give to the ETag of an object, or else to the time of its last change.

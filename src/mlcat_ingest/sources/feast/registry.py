@@ -272,11 +272,14 @@ def split_registry(content: bytes, shown: str = "") -> Iterator[RawObject]:
         frame = None
     if frame is None or not frame.ListFields():
         what = "the file is empty" if not content else f"it starts with {content[:20]!r}"
-        raise ProtocolMismatchError(
-            f"the registry {shown} is not a Feast registry, or incomplete: {what}",
-            hint="use the file that `feast apply` writes, such as data/registry.db; if it is that "
-            "file, run `feast apply` again",
+        hint = (
+            "this is a database of SQLite: write `sqlite:///` before its path"
+            if content.startswith(b"SQLite format 3")
+            else "use the file that `feast apply` writes, such as data/registry.db; if it is that "
+            "file, run `feast apply` again"
         )
+        reason = f"the registry {shown} is not a Feast registry, or incomplete: {what}"
+        raise ProtocolMismatchError(reason, hint=hint)
     for kind, row in _LISTS.items():
         for proto in getattr(frame, row.name):
             yield raw_object(kind, proto)

@@ -155,9 +155,7 @@ class _RegistryDecoder:
 
     def definitions(self) -> Iterator[Definition]:
         self._entities.update(
-            self._decode(
-                "entity", lambda raw, message: ((raw.project, message.spec.name), message.spec)
-            )
+            self._decode("entity", lambda raw, one: ((raw.project, one.spec.name), one.spec))
         )
         self._sources.update(
             self._decode("data_source", lambda raw, source: ((raw.project, source.name), raw.proto))

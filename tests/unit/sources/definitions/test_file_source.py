@@ -8,15 +8,8 @@ import pytest
 from mlcat_ingest.errors import RecipeError, RecipeSyntaxError, RecipeValidationError
 from mlcat_ingest.links.index import FeatureRef, FeatureSet
 from mlcat_ingest.sources.definitions.file_source import DefinitionsConfig, DefinitionsSource
-from mlcat_ingest.sources.definitions.files import (
-    find_files,
-)
-from mlcat_ingest.sources.definitions.tables import (
-    DatasetPlace,
-    Feature,
-    FeatureTable,
-    Key,
-)
+from mlcat_ingest.sources.definitions.files import find_files
+from mlcat_ingest.sources.definitions.tables import DatasetPlace, Feature, FeatureTable, Key
 from support.reading import pages_of
 
 RAW = "urn:li:dataset:(urn:li:dataPlatform:hive,raw.trips,PROD)"

@@ -10,11 +10,7 @@ from mlcat_ingest.core.environment import local_path
 from mlcat_ingest.errors import MissingExtraError
 from mlcat_ingest.recipe.loader import Origin
 from mlcat_ingest.recipe.validate import validate_config
-from mlcat_ingest.sources.feast.config import (
-    FeastConfig,
-    RegistryKind,
-    kind_of,
-)
+from mlcat_ingest.sources.feast.config import FeastConfig, RegistryKind, kind_of
 from mlcat_ingest.sources.feast.files import S3Object
 
 KINDS: list[tuple[str, RegistryKind]] = [

@@ -65,8 +65,9 @@ def test_the_project_of_the_place_counts_where_the_object_names_none() -> None:
     ],
 )
 def test_what_is_no_registry_is_reported_to_be_none(content: bytes) -> None:
-    with pytest.raises(ProtocolMismatchError, match="not a Feast registry"):
+    with pytest.raises(ProtocolMismatchError, match="not a Feast registry") as caught:
         list(split_registry(content))
+    assert ("sqlite:///" in str(caught.value.hint)) is content.startswith(b"SQLite")
 
 
 def test_a_registry_that_breaks_off_is_not_read_in_part() -> None:

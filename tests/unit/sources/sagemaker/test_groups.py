@@ -13,10 +13,7 @@ from mlcat_ingest.sources.definitions.tables import (
     FeatureTable,
     map_table,
 )
-from mlcat_ingest.sources.sagemaker.source import (
-    _TABLE_PROPERTIES,
-    _GroupMapping,
-)
+from mlcat_ingest.sources.sagemaker.source import _TABLE_PROPERTIES, _GroupMapping
 
 pytest.importorskip("botocore", reason="the SDK of the extra `aws`")
 
