@@ -1,14 +1,11 @@
 """The answer of `when`, as text and as data, and what it says where nothing is known."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mlcat_ingest.catalog.schema.values import Write
-from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.client.base import Reads, Searches, StoredAspect, StoredEntity
 from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.errors import CatalogRequestError, RecipeError
@@ -16,6 +13,7 @@ from mlcat_ingest.metadata.aliases import Sighting, answer, encode
 from mlcat_ingest.metadata.passport import KeptVersion
 from mlcat_ingest.workflows.when import in_versions, when, when_data, when_lines
 from support.catalog_server import running_catalog
+from support.catalog_store import put
 from support.fakes import group_urn, model_urn
 
 GROUP = group_urn("registered:churn")
@@ -158,61 +156,30 @@ def test_the_window_of_a_kept_version() -> None:
     assert next(in_versions(KEPT)).window == "at 1970-01-01 00:00:06 UTC or before (kept version)"
 
 
-# --- stages --------------------------------------------------------------------------------------
-
-
-def put_version(store: Store, number: int, *stages: str, recipe: str = "r") -> None:
-    tags = [{"tag": f"urn:li:tag:mlflow_{stage}"} for stage in (*stages, "other")]
-    aspects: dict[str, dict[str, Any]] = {
-        "mlModelProperties": {"groups": [GROUP]},
-        "versionProperties": {
-            "versionSet": "urn:li:versionSet:(churn,mlModel)",
-            "version": {"versionTag": str(number)},
-            "sortId": str(number),
-        },
-        "globalTags": {"tags": tags},
-    }
-    by = {"pipelineName": recipe} if recipe else None
-    urn = model_urn(f"churn_{number}")
-    store.write([Write(urn, name, one, system_metadata=by) for name, one in aspects.items()])
-
-
-@pytest.fixture
-def stages(tmp_path: Path) -> Iterator[tuple[Store, CatalogClient]]:
-    """Give a catalog in which a recipe found one version in Production, and later another."""
-    with (
-        running_catalog(tmp_path / "catalog.db") as catalog,
-        closing(CatalogClient(catalog.url)) as client,
-    ):
-        custom = {"customProperties": {"mlflow.registered_model": "churn"}}
-        catalog.store.write([Write(GROUP, "mlModelGroupProperties", custom)])
-        put_version(catalog.store, 1, "production")
-        put_version(catalog.store, 2)
-        put_version(catalog.store, 1, "archived")
-        put_version(catalog.store, 2, "production")
-        put_version(catalog.store, 3)
-        put_version(catalog.store, 3, "staging", recipe="")
-        yield catalog.store, client
-
-
 @pytest.mark.process
-def test_a_stage_is_answered_by_the_tags_of_all_versions(
-    stages: tuple[Store, CatalogClient],
-) -> None:
-    store, client = stages
-    found = when(client, "Production", GROUP, 2**42, 2**42)
-    assert found.certainty == "interval"
-    named = [found.before, *found.across]
-    holders = sorted(one.holder for one in named if one)
-    assert holders == ["not version 1", "version 1", "version 2"]
-    assert all(one and (one.begin_ms, one.by) == (0, "version") for one in named)
-    assert when(client, "production", GROUP, 0, 1).certainty == "not known"
-    # A tag that a person set says nothing of MLflow.
-    with pytest.raises(CatalogRequestError, match="no history of alias 'Staging'"):
-        when(client, "Staging", GROUP, 2**42, 2**42)
-    # An alias may have the name of a stage.
-    custom = {"mlcat.alias_log": encode([SET._replace(alias="Production")])}
-    store.write([Write(GROUP, "mlModelGroupProperties", {"customProperties": custom})])
-    assert when(client, "Production", GROUP, 2**42, 2**42).before == SET._replace(
-        alias="Production"
-    )
+def test_a_stage_is_answered_by_the_tags_of_all_versions(tmp_path: Path) -> None:
+    with running_catalog(tmp_path / "catalog.db") as catalog, CatalogClient(catalog.url) as client:
+        put(catalog.store, GROUP, mlModelGroupProperties={"name": "churn"})
+        for move in ("1 production r", "2 other r", "1 archived r", "2 production r", "3 staging "):
+            number, stage, recipe = move.split(" ")
+            urn, by = model_urn(f"churn_{number}"), {"pipelineName": recipe}
+            version = {"version": {"versionTag": number}, "sortId": number}
+            named = {"versionSet": "urn:li:versionSet:(churn,mlModel)", **version}
+            put(catalog.store, urn, mlModelProperties={"groups": [GROUP]}, versionProperties=named)
+            tags = {"tags": [{"tag": f"urn:li:tag:mlflow_{stage}"}]}
+            catalog.store.write([Write(urn, "globalTags", tags, system_metadata=by)])
+        found = when(client, "Production", GROUP, 2**42, 2**42)
+        assert found.certainty == "interval"
+        proven = [one for one in (found.before, *found.across) if one]
+        holders = sorted(one.holder for one in proven)
+        assert holders == ["not version 1", "version 1", "version 2"]
+        assert {(one.begin_ms, one.by) for one in proven} == {(0, "version")}
+        assert when(client, "production", GROUP, 0, 1).certainty == "not known"
+        # A tag that a person set says nothing of MLflow.
+        with pytest.raises(CatalogRequestError, match="no history of alias 'Staging'"):
+            when(client, "Staging", GROUP, 2**42, 2**42)
+        # An alias may have the name of a stage.
+        alias = SET._replace(alias="Production")
+        custom = {"mlcat.alias_log": encode([alias])}
+        put(catalog.store, GROUP, mlModelGroupProperties={"customProperties": custom})
+        assert when(client, "Production", GROUP, 2**42, 2**42).before == alias

@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
+from itertools import product
 from time import perf_counter
 from typing import Final
 from urllib.parse import urlsplit
@@ -391,7 +392,8 @@ def create_app(
     if authenticator is not None:
         pages += SignInPages(authenticator, sessions, renderer, limits).routes()
         open_pages |= {SIGN_IN, SIGN_OUT}
-    open_paths = _open_paths() | open_pages
+    forms = product(PREFIXES, OPEN_PATHS, ("", "/"))
+    open_paths = open_pages.union(map("".join, forms))
     errors = ErrorResponses(renderer, page_requests)
     app = Starlette(
         routes=[*mounts, *interface, counters, *pages],
@@ -414,13 +416,3 @@ def create_app(
     app.router.redirect_slashes = False
     app.state.tasks = running
     return app
-
-
-def _open_paths() -> frozenset[str]:
-    """Return the paths of `OPEN_PATHS` in all their forms."""
-    return frozenset(
-        f"{prefix}{path}{slash}"
-        for prefix in PREFIXES
-        for path in OPEN_PATHS
-        for slash in ("", "/")
-    )

@@ -257,11 +257,6 @@ _BOXES: Final = {
 """Union member of a stored hyper-parameter to the field that it reads as."""
 
 
-def _texts(field: str) -> Resolver:
-    """Return the resolver of a list of texts; where it is unset, an empty one."""
-    return lambda record, _info: texts(record.value.get(field))
-
-
 def _lineage_info(record: Record, _info: GraphQLResolveInfo) -> Record | None:
     names = ("trainingJobs", "downstreamJobs")
     return record if any(record.value.get(name) for name in names) else None
@@ -279,10 +274,6 @@ def _hyper_parameter_map(record: Record, _info: GraphQLResolveInfo) -> list[Reco
         for kind, inner in boxed.items()
         if (field := _BOXES.get(kind))
     ]
-
-
-def _first_hyper_parameter(record: Record, info: GraphQLResolveInfo) -> Record | None:
-    return next(iter(_hyper_parameter_map(record, info) or ()), None)
 
 
 def _name_in_aspect(aspect_name: str, field: str) -> Resolver:
@@ -345,10 +336,10 @@ TYPES: Final[Mapping[str, Fields]] = {
     "IncidentSource": {"source": "sourceUrn"},
     "MLModelProperties": {
         "version": "version.versionTag",
-        "hyperParameters": _first_hyper_parameter,
+        "hyperParameters": lambda *of: next(iter(_hyper_parameter_map(*of) or ()), None),
         "hyperParameterMap": _hyper_parameter_map,
         "mlFeatures": lambda record, _info: texts(record.value.get("mlFeatures")) or None,
-        "tags": _texts("tags"),
+        "tags": lambda record, _info: texts(record.value.get("tags")),
         "mlModelLineageInfo": _lineage_info,
     },
     "MLModelGroupProperties": {"mlModelLineageInfo": _lineage_info},

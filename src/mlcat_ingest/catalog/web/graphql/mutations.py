@@ -76,9 +76,12 @@ def link(store: Store, inputs: Inputs) -> bool:
     if VERSION_PROPERTIES in stored.get(urn, {}):
         return False
     set_properties = stored.get(version_set, {}).get(VERSION_SET_PROPERTIES)
-    scheme = GENERATED if set_properties is None else set_properties.value["versioningScheme"]
-    latest = None if set_properties is None else set_properties.value["latest"]
-    sort_id = inputs["version"] if scheme != GENERATED else _sort_id(store, latest)
+    stands = {} if set_properties is None else set_properties.value
+    scheme = stands.get("versioningScheme", GENERATED)
+    sort_id = inputs["version"]
+    if scheme == GENERATED:
+        former = _read_aspect(store, stands["latest"], VERSION_PROPERTIES) if stands else None
+        sort_id = _FIRST if former is None else next_sort_id(former.value["sortId"])
     store.write([Write(urn, VERSION_PROPERTIES, _version_value(inputs, scheme, sort_id), "CREATE")])
     return True
 
@@ -133,12 +136,6 @@ def _version_value(inputs: Inputs, scheme: str, sort_id: str) -> Mapping[str, An
         actor = inputs.get("sourceCreator") or UNKNOWN_ACTOR
         value["sourceCreatedTimestamp"] = {"time": inputs["sourceTimestamp"], "actor": actor}
     return value
-
-
-def _sort_id(store: Store, latest: str | None) -> str:
-    """Return what sorts a new version behind the latest."""
-    former = None if latest is None else _read_aspect(store, latest, VERSION_PROPERTIES)
-    return _FIRST if former is None else next_sort_id(former.value["sortId"])
 
 
 def next_sort_id(sort_id: str) -> str:

@@ -133,16 +133,10 @@ class _FactField(NamedTuple):
         entries = found if isinstance(found, list) else [found]
         if self.part:
             entries = [entry.get(self.part) for entry in entries if isinstance(entry, dict)]
-        return [scalar(one) for entry in entries for one in _names(entry) if one not in (None, "")]
-
-
-def _names(entry: object) -> Iterable[object]:
-    return entry if isinstance(entry, dict) else (entry,)
-
-
-def _read_rows() -> Iterator[_FactField]:
-    text = (files("mlcat_ingest.catalog.web.ui") / "facts.csv").read_text(encoding="utf-8")
-    return starmap(_FactField, csv.reader(text.splitlines()[1:]))
+        texts = (
+            one for entry in entries for one in (entry if isinstance(entry, dict) else [entry])
+        )
+        return [scalar(one) for one in texts if one not in (None, "")]
 
 
 def _shown(aspects: Aspects, form: str) -> Iterator[tuple[str, list[str]]]:
@@ -152,7 +146,8 @@ def _shown(aspects: Aspects, form: str) -> Iterator[tuple[str, list[str]]]:
             yield row.label, values
 
 
-_ROWS: Final = tuple(_read_rows())
+_CSV: Final = (files("mlcat_ingest.catalog.web.ui") / "facts.csv").read_text(encoding="utf-8")
+_ROWS: Final = tuple(starmap(_FactField, csv.reader(_CSV.splitlines()[1:])))
 _COMPOSES: Final = "ServiceComposesApi"
 
 _PARTLY_SHOWN: Final = frozenset({ML_MODEL_TRAINING_DATA, ML_MODEL_EVALUATION_DATA})

@@ -243,13 +243,9 @@ def _named_by(entry: VersionInfo) -> Iterator[str]:
     """Yield the URNs that tell who wrote a version: the person, and the run of a recipe."""
     if entry.modified_by not in NO_PERSON:
         yield entry.modified_by
-    if run := _run_of(entry):
-        yield f"{_RUN}{run}"
-
-
-def _run_of(entry: VersionInfo) -> str:
     run = entry.system_metadata.get("runId")
-    return run if isinstance(run, str) and run != NO_RUN else ""
+    if isinstance(run, str) and run not in {"", NO_RUN}:
+        yield f"{_RUN}{run}"
 
 
 def _writers(entry: VersionInfo, named: Mapping[str, Piece]) -> tuple[Piece, ...]:

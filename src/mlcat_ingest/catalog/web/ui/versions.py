@@ -1,6 +1,6 @@
 """The registered versions of a group: their columns, and where the aliases are."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -54,17 +54,12 @@ def aliases_of(store: Store, urn: str, properties: Mapping[str, Any]) -> Mapping
 
     Cost: a search and one SQL statement if there are any.
     """
-    versions = dict(_aliases(properties))
+    found = parsed((properties.get("customProperties") or {}).get(ALIASES))
+    versions = {one: scalar(found[one]) for one in found} if isinstance(found, dict) else {}
     shown = dict(sorted(versions.items())[:_MOST])
     hrefs = _versions(store, urn, list(shown.values())) if shown else {}
     pieces = [(alias, Piece(version, hrefs.get(version))) for alias, version in shown.items()]
     return {"shown": pieces, "more": len(versions) - len(shown)}
-
-
-def _aliases(properties: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    found = parsed((properties.get("customProperties") or {}).get(ALIASES))
-    if isinstance(found, dict):
-        yield from ((alias, scalar(version)) for alias, version in found.items())
 
 
 def _versions(store: Store, group: str, versions: Sequence[str]) -> dict[str, str]:
