@@ -92,6 +92,9 @@ class AiStore:
             self.skill("POST", f"/{path}/versions", body)
         self.skill("POST", f"/{path}/aliases", {"alias": "stable", "version": 1})
         self.skill("POST", f"/{path}/tags", {"key": "team", "value": "search"})
+        for version, stage in enumerate(("old", "new"), 1):
+            tag = {"key": "stage", "value": stage}
+            self.skill("POST", f"/{path}/versions/{version}/tags", tag)
 
     def add_prompt(self, name: str, *texts: str) -> None:
         tag = {"key": "mlflow.prompt.is_prompt", "value": "true"}
@@ -104,6 +107,7 @@ class AiStore:
         tags = [
             {"key": "mlflow.prompt.is_prompt", "value": "true"},
             {"key": "mlflow.prompt.text", "value": text},
+            {"key": "stage", "value": "new"},
         ]
         self.registry(
             "model-versions/create",
@@ -156,6 +160,9 @@ def seed(url: str) -> AiStore:
         store.add_server_version(name, "2.0.0-rc.1", tools[:1], status="draft")
         store.mcp("POST", f"/{name}/aliases", {"alias": "prod", "version": "1.9.0"})
         store.mcp("POST", f"/{name}/tags", {"key": "team", "value": "search"})
+        for version, stage in (("1.9.0", "old"), ("1.10.0", "new"), ("2.0.0-rc.1", "next")):
+            tag = {"key": "stage", "value": stage}
+            store.mcp("POST", f"/{name}/versions/{version}/tags", tag)
     endpoint = {"url": "https://gateway.example.com/mcp", "transport_type": "sse"}
     store.mcp("POST", "/com.example/server-1/endpoints", {**endpoint, "server_version": "1.10.0"})
     for number in range(SKILLS):

@@ -93,6 +93,10 @@ def test_rest_and_sql_give_the_same_and_datahub_takes_it(
     latest = {one["name"]: one["latest_version"] for one in store.mcp("GET", "")["mcp_servers"]}
     assert latest == {one.name: one.newest.version for one in by_rest[0][0]}
     assert SECRET not in str(by_rest[1])
+    for urn, main in ((SERVER, "serviceProperties"), (PROMPT, "documentInfo")):
+        assert entities[urn].aspects[main]["customProperties"]["version.stage"] == "new"
+    tags = {one["tag"] for one in entities[SKILL].aspects["globalTags"]["tags"]}
+    assert tags == {"urn:li:tag:team:search", "urn:li:tag:version.stage:new"}
 
 
 def test_nothing_is_read_that_is_not_included(server: MlflowServer) -> None:

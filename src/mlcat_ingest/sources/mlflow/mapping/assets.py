@@ -26,7 +26,6 @@ from mlcat_ingest.sources.mlflow.values.assets import AGENT, MCP_SERVER, SKILL, 
 from mlcat_ingest.sources.mlflow.values.joined import JoinedAgent, JoinedAsset, WorkspaceScope
 from mlcat_ingest.sources.mlflow.values.records import (
     NOTE_TAG,
-    PROMPT_TAG,
     USER_TAG,
     PropertyKey,
     SubType,
@@ -137,7 +136,7 @@ def _service(
         custom.set_own(PropertyKey.ENDPOINTS, compact_json([one.url for one in asset.endpoints]))
     if others := {one.version: one.status for one in asset.versions[-2::-1]}:
         custom.set_own(PropertyKey.OTHER_VERSIONS, compact_json(others))
-    custom.add_tags(asset.tags)
+    _add_tags(custom, asset)
     named = asset.title or (title if isinstance(title, str) else None) or asset.name
     service = {
         "customProperties": custom.values,
@@ -209,7 +208,10 @@ def _skill(record: JoinedAsset, truncator: Truncator) -> Aspect:
 
 def _skill_tags(asset: Asset, truncator: Truncator) -> Iterator[Entity]:
     """Yield tags for those of MLflow, since a skill has no custom properties."""
-    for key, value in sorted(asset.tags.items())[:_SKILL_TAGS]:
+    tags = [*sorted(asset.tags.items()), *sorted(asset.version_tags.items())]
+    if (left_out := len(tags) - _SKILL_TAGS) > 0:
+        truncator.note("truncated", f"{left_out} of {len(tags)} tags left out")
+    for key, value in tags[:_SKILL_TAGS]:
         name = truncator.name(f"{key}:{value}" if value else key, "tag name")
         described = f"Tag {whole_characters(key)} of a skill in MLflow"
         yield properties.tag_entity(name, described)
@@ -224,8 +226,7 @@ def _document(record: JoinedAsset, truncator: Truncator) -> Aspect:
         key = truncator.name(f"{PropertyKey.PROMPT.value}.{version.version}", "version")
         custom.add(key, truncator.text(version.content or "", key), "tag.")
     users = custom.limit_entries("related models", record.related, _USERS)
-    custom.add_tags(asset.tags, without={PROMPT_TAG})
-    custom.add_tags({f"version.{key}": value for key, value in (newest.tags or {}).items()})
+    _add_tags(custom, asset)
     source, link = {"sourceType": "EXTERNAL"}, record.scope.links.prompt(asset.name)
     info = {
         "customProperties": custom.values,
@@ -237,6 +238,11 @@ def _document(record: JoinedAsset, truncator: Truncator) -> Aspect:
         "relatedAssets": [{"asset": urn} for urn in users],
     }
     return truncate_aspect(info, truncator)
+
+
+def _add_tags(custom: properties.PropertiesBuilder, asset: Asset) -> None:
+    custom.add_tags(asset.tags)
+    custom.add_tags(asset.version_tags)
 
 
 def _stamps_of(record: JoinedAsset, editor: str | None) -> dict[str, Any]:

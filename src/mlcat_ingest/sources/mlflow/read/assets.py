@@ -1,7 +1,7 @@
 """Makes AI assets of MLflow's JSON, of which the reader of SQL has the same."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mlcat_ingest.sources.mlflow.read.decode import Json
@@ -75,6 +75,7 @@ def _version(kind: str, item: Json) -> AssetVersion:
         texts["source"],
         texts["ref"],
         item.get("subpath") or None,
+        dict(item.get("tags") or {}),
     )
 
 
@@ -88,13 +89,17 @@ def prompts(models: Iterable[RegisteredModel], versions: Iterable[ModelVersion])
     by_name: dict[str, list[AssetVersion]] = {}
     for one in versions:
         text, made = one.tags.get(TEXT_TAG), (one.user_id, one.created_at_ms)
-        tags = {k: value for k, value in one.tags.items() if k not in {TEXT_TAG, PROMPT_TAG}}
-        version = AssetVersion(one.version, None, one.description, *made, text, tags=tags)
+        described = one.version, None, one.description, *made, text
+        version = AssetVersion(*described, tags=_tags_of_prompt(one))
         by_name.setdefault(one.name, []).append(version)
     assets = []
     for model in models:
         there = in_order(by_name.get(model.name, ()))
         named = PROMPT, model.name, None, model.description, there[0].user_id if there else None
         times = model.created_at_ms, model.last_updated_at_ms
-        assets.append(Asset(*named, *times, model.tags, model.aliases, there))
+        assets.append(Asset(*named, *times, _tags_of_prompt(model), model.aliases, there))
     return assets
+
+
+def _tags_of_prompt(one: RegisteredModel | ModelVersion) -> Mapping[str, str]:
+    return {key: value for key, value in one.tags.items() if key not in {TEXT_TAG, PROMPT_TAG}}

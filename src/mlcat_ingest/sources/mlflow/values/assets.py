@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
 from mlcat_ingest.metadata.reserved import USES_TAG
@@ -69,7 +70,7 @@ class AssetVersion(NamedTuple):
     """A version of an asset.
 
     `content` is the server.json of an MCP server, as JSON with sorted keys, or the text of a
-    prompt. `source`, `ref` and `path` are where the files of a skill are; `tags` are a prompt's.
+    prompt. `source`, `ref` and `path` are where the files of a skill are.
     """
 
     version: str
@@ -82,7 +83,7 @@ class AssetVersion(NamedTuple):
     source: str | None = None
     ref: str | None = None
     path: str | None = None
-    tags: Mapping[str, str] | None = None
+    tags: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,11 @@ class Asset:
     def newest(self) -> AssetVersion:
         """The newest version that is active, else the newest; an empty one if there is none."""
         return self.versions[-1] if self.versions else AssetVersion("")
+
+    @property
+    def version_tags(self) -> Mapping[str, str]:
+        """The tags of the newest version, each under `version.<key>`."""
+        return {f"version.{key}": value for key, value in self.newest.tags.items()}
 
 
 def in_order(versions: Iterable[AssetVersion]) -> tuple[AssetVersion, ...]:

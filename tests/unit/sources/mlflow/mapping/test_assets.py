@@ -10,7 +10,7 @@ from mlcat_ingest.metadata.aspects import ai
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.mlflow.mapping.assets import map_asset
-from mlcat_ingest.sources.mlflow.values.assets import MCP_SERVER, PROMPT, Asset, AssetVersion
+from mlcat_ingest.sources.mlflow.values.assets import MCP_SERVER, PROMPT, SKILL, Asset, AssetVersion
 from mlcat_ingest.sources.mlflow.values.joined import JoinedAsset, WorkspaceScope
 from mlcat_ingest.sources.mlflow.values.uris import UiLinks
 
@@ -43,3 +43,27 @@ def test_a_prompt_names_no_more_models_than_a_proposal_takes() -> None:
     assert len(document["relatedAssets"]) == 10_000
     assert document["customProperties"]["mlflow.left_out"] == "1 of 10001 related models"
     assert [note.kind for note in entity.notes] == ["truncated"]
+
+
+def test_a_skill_has_a_tag_for_each_tag_of_it_and_of_its_newest_version_up_to_a_limit() -> None:
+    versions = tuple(AssetVersion(at, tags={"stage": at}) for at in ("1", "2"))
+    tags = {f"key{at:02}": "" for at in range(20)}
+    for held, left_out in ((dict(list(tags.items())[:19]), []), (tags, ["1 of 21 tags left out"])):
+        *_, skill = map_asset(
+            JoinedAsset(SCOPE, Asset(SKILL, "review", tags=held, versions=versions))
+        )
+        given = [
+            one["tag"].removeprefix("urn:li:tag:") for one in skill.aspects["globalTags"]["tags"]
+        ]
+        assert given == [*held, *(["version.stage:2"] if not left_out else [])]
+        assert [note.detail for note in skill.notes] == left_out
+
+
+@pytest.mark.parametrize("kind", [MCP_SERVER, PROMPT])
+def test_a_tag_of_a_version_hides_none_of_the_asset(kind: str) -> None:
+    versions = (AssetVersion("1", tags={"team": "a"}),)
+    asset = Asset(kind, "a", tags={"version.team": "b"}, versions=versions)
+    aspects = map_asset(JoinedAsset(SCOPE, asset))[-1].aspects
+    main = aspects[ai.SERVICE_PROPERTIES if kind == MCP_SERVER else ai.DOCUMENT_INFO]
+    custom = main["customProperties"]
+    assert (custom["version.team"], custom["tag.version.team"]) == ("b", "a")

@@ -121,6 +121,7 @@ ASSETS: Final[Mapping[str, Mapping[str, str]]] = {
         "mcp_server_tags": "name key value workspace",
         "mcp_server_aliases": "name alias version workspace",
         "mcp_server_versions": f"server_json tools {_VERSION}",
+        "mcp_server_version_tags": "name version key value workspace",
         "mcp_access_endpoints": "server_name server_version server_alias url transport_type"
         " workspace",
     },
@@ -129,11 +130,13 @@ ASSETS: Final[Mapping[str, Mapping[str, str]]] = {
         "skill_tags": "organization name key value workspace",
         "skill_aliases": "organization name alias version workspace",
         "skill_versions": f"organization ref subpath {_VERSION}",
+        "skill_version_tags": "organization name version key value workspace",
     },
 }
 """The columns of the tables of AI assets, which came with MLflow 3.15 and 3.18.
 
-Those of assets, their tags, aliases, versions and endpoints; read only if a recipe includes them.
+Those of assets, their tags, aliases, versions with their tags, and endpoints; read only if a recipe
+includes them.
 """
 
 READ: Final = {
