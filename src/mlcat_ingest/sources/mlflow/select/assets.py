@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from typing import Final
@@ -114,7 +114,8 @@ def join_agents(
     Of kinds of which none are listed, or some are `unread`, it is left as it is. What they name of
     `unread` kinds is not unknown.
 
-    Cost: a request for each 100 logged models that they name by their ids.
+    Cost: a request for each 100 logged models that they name by their ids; a listing of versions if
+    they name one by its number.
     """
     if not agents:
         return
@@ -128,6 +129,11 @@ def join_agents(
         for model in page
     }
     registered = {one.name: one.aliases for page in reader.registered_models() for one in page}
+
+    @cache
+    def numbers() -> Collection[tuple[str, str]]:
+        return {(one.name, one.version) for page in reader.model_versions() for one in page}
+
     fields = {
         "models",
         *(field for kind, field in _FIELDS.items() if kind in listed.keys() - unread),
@@ -140,7 +146,7 @@ def join_agents(
             kind, name, found = _SCHEMES.get(scheme), name.lstrip("/"), set[str]()
             with suppress(InvalidUrnError):
                 if scheme == "models":
-                    found = _models(one.scope, name, registered, made)
+                    found = _models(one.scope, name, registered, numbers, made)
                 elif kind:
                     found = _assets(one.scope, kind, name, listed.get(kind, {}))
             uses.get(_FIELDS[kind] if kind else "models", set()).update(found)
@@ -153,6 +159,7 @@ def _models(
     scope: WorkspaceScope,
     name: str,
     registered: Mapping[str, Mapping[str, str]],
+    numbers: Callable[[], Collection[tuple[str, str]]],
     made: Mapping[str, str],
 ) -> set[str]:
     """Return the URN of the model at `models:/<name>`, none for a stage or what is not there."""
@@ -161,7 +168,8 @@ def _models(
     of_version, _, version = name.partition("/")
     of_alias, _, alias = name.rpartition("@")
     if version.isascii() and version.isdecimal() and of_version in registered:
-        return {scope.naming.version(of_version, version.lstrip("0") or "0").urn}
+        named = of_version, version.lstrip("0")
+        return {scope.naming.version(*named).urn} if named in numbers() else set()
     number = registered.get(of_alias, {}).get(alias)
     return set() if number is None else {scope.naming.version(of_alias, number).urn}
 
