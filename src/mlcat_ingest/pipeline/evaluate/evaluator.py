@@ -5,7 +5,7 @@ a model say becomes tags of its run or version, where the recipe asks for it.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -199,10 +199,11 @@ def _difference(own: Aspect, stored: Aspect) -> str | None:
     return None
 
 
-ShowVerdicts = Callable[[Evaluation, Mapping[str, Aspect]], set[str]]
-"""Shows what was found on the entities, and returns those where that was refused.
+ShowVerdicts = Callable[[Evaluation, Mapping[str, Aspect], Collection[str]], set[str]]
+"""Shows what was found on the entities, and returns those where that was refused, which it reports.
 
-The second argument is `testInfo` by URN, of tests that the catalog may lack.
+The second argument is `testInfo` by URN, of tests that the catalog may lack, the third the entities
+that this recipe has no more, and others have.
 """
 
 EVALUATED: Final = frozenset({"mlModel", "mlModelGroup", "mlFeature", "mlFeatureTable"})
@@ -287,18 +288,19 @@ class Evaluator:
 
         A client that evaluates need not read what was merged. To what is removed no test applies.
         """
-        # One that others have, too, lives on: the merge took back this recipe's tags, no more.
         removed = [
-            one.urn
+            one.merged
             for one in outcomes
             if one.was_written
             and one.merged.is_removed
             and not one.refusals
-            and _is_gone(one.merged)
+            and one.merged.entity_type in EVALUATED
         ]
-        applies = [urn for urn in removed if entity_type_of(urn) in EVALUATED]
-        if applies and self._show is not None and not self._over and self._is_showing:
-            self._show(Evaluation(dict.fromkeys(applies, TestOutcome())), self._file_tests)
+        if removed and self._show is not None and not self._over and self._is_showing:
+            ended = {merged.urn: TestOutcome() for merged in removed if _is_gone(merged)}
+            left = [merged.urn for merged in removed if merged.urn not in ended]
+            # What is refused of these, only the report says: nothing evaluates them again.
+            self._show(Evaluation(ended), self._file_tests, left)
         gone = {"rejected", "left_out"}
         here = [one for one in outcomes if one.kind not in gone and not one.merged.is_removed]
         written = [outcome for outcome in here if outcome.was_written]
@@ -387,7 +389,7 @@ class Evaluator:
         without = {urn for urn in batch if urn not in outcomes} if self._complete else set[str]()
         failed = set() if self._verdicts is None else self._verdicts.write(outcomes)
         if self._show is not None and outcomes and self._is_showing:
-            failed |= self._show(evaluation, self._file_tests)
+            failed |= self._show(evaluation, self._file_tests, ())
         if not self._complete:
             without |= failed  # so that the next full pass evaluates them again
         self._context.ledger.evaluated(evaluation, without)

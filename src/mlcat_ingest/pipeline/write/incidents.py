@@ -157,18 +157,21 @@ class Incidents:
             for one in entity[INCIDENTS_SUMMARY].value.get(part) or ()
             if one["urn"].startswith(OURS)
         } | dict(failing)
-        found = self._reads.read([*asked.values()])[0] if asked else {}
+        found, denied = self._reads.read([*asked.values()]) if asked else ({}, [])
+        refused: set[str] = set()
+        for one in denied:
+            refused.update(asked.pop(one.urn).aspects[INCIDENT_INFO].get("entities", ()))
+            self._context.ledger.note("verdict_not_shown", f"{one.urn}: {one.refusals[0]}")
         changed = []
         for urn, entity in asked.items():
             info = found[urn][INCIDENT_INFO].value if INCIDENT_INFO in found.get(urn, ()) else {}
-            test = (info.get("source") or {}).get("sourceUrn", "")
-            event = "fails" if urn in failing else event_of(test)
-            if event is not None:
+            test = (info.get("source") or {}).get("sourceUrn")
+            event = "fails" if urn in failing else test and event_of(test)
+            if event:
                 self._events[urn] = event
                 changed.append(self._merge(entity, found.get(urn)))
         changed = [one for one in changed if one.proposals]
         outcomes = self._delivery.deliver(changed) if changed else ()
-        refused: set[str] = set()
         for outcome in outcomes:
             before = outcome.merged.stored.get(INCIDENT_INFO)
             info = outcome.merged.proposals[-1].aspect

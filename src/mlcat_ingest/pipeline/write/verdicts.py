@@ -5,7 +5,7 @@ The tag is an entry of the recipe by the merge, see `Entity.verdicts`.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from mlcat_ingest.client.base import CANNOT_ANSWER, Evaluation, StoredEntity
@@ -26,6 +26,7 @@ from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.applied import NOTHING, verdict_tags
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity
 from mlcat_ingest.pipeline.merge.provenance import custom_of
+from mlcat_ingest.pipeline.outcome import Outcome
 from mlcat_ingest.pipeline.write.conflicts import PermittedReads
 from mlcat_ingest.pipeline.write.delivery import DeliveryTarget, MakeDelivery
 from mlcat_ingest.pipeline.write.incidents import Event, Incidents, incident_of, new_incident
@@ -67,19 +68,24 @@ class Verdicts:
         self._made: set[str] = set()
         self._noted: set[str] = set()
 
-    def show(self, evaluation: Evaluation, infos: Mapping[str, Aspect]) -> set[str]:
+    def show(
+        self, evaluation: Evaluation, infos: Mapping[str, Aspect], left: Collection[str]
+    ) -> set[str]:
         """Show what `evaluation` found, and return the entities where that was refused.
 
         A test that it says nothing of on an entity does not apply; one that could not be evaluated
-        leaves what is shown. `infos` are `testInfo` of tests that the catalog may lack.
+        leaves what is shown. `infos` are `testInfo` of tests that the catalog may lack. The
+        entities that are `left` to other recipes have lost the tags already, and now the claims.
+        A refusal is in the report.
 
         Cost: one read for each batch of entities of a type, and one for new tests; the writes of
         what changes.
         """
         self._infos.update(infos)
         self._read_tests(test for one in evaluation.outcomes.values() for test in one.failing)
-        stored = dict(self._read(evaluation.outcomes))
-        refused = self._show_tags(evaluation, stored) | self._show_incidents(evaluation, stored)
+        stored, refused = self._read(evaluation.outcomes)
+        refused |= self._show_tags(evaluation, stored) | self._show_incidents(evaluation, stored)
+        self._incidents.show({}, self._read(left)[0], lambda _: "dropped")
         return evaluation.outcomes.keys() & refused
 
     def _read_tests(self, urns: Iterable[str]) -> None:
@@ -152,16 +158,21 @@ class Verdicts:
             return True
         return False
 
-    def _read(self, urns: Iterable[str]) -> Iterator[tuple[str, StoredEntity]]:
-        """Yield the entities that the catalog has, and that may be read."""
+    def _read(self, urns: Iterable[str]) -> tuple[dict[str, StoredEntity], set[str]]:
+        """Return the entities that the catalog has, and those that may not be read, with a note."""
         by_type: dict[str, list[Entity]] = {}
         for urn in urns:
             entity = Entity(urn, {GLOBAL_TAGS: NOTHING})
             if entity.entity_type in self._incidents.entity_types:
                 entity = Entity(urn, {GLOBAL_TAGS: NOTHING, INCIDENTS_SUMMARY: NOTHING})
             by_type.setdefault(entity.entity_type, []).append(entity)
+        found: dict[str, StoredEntity] = {}
+        denied: list[Outcome] = []
         for entities in by_type.values():
-            yield from self._reads.read(entities)[0].items()
+            stored, refused = self._reads.read(entities)
+            found |= stored
+            denied += refused
+        return found, self._refused(denied)
 
     def _new_tags(self, tests: set[str]) -> Iterator[MergedEntity]:
         tags = []
@@ -179,10 +190,15 @@ class Verdicts:
         """Write entities, count their changes, and return the refused ones, each with a note."""
         outcomes = self._delivery.deliver(merged) if merged else ()
         self._context.ledger.shown(outcomes)
-        refused = {one.urn: str(one.refusals[0]) for one in outcomes if one.refusals}
+        refused = self._refused(outcomes)
         shown = (counts for urn, counts in changes.items() if urn not in refused)
         for what, number in sum(shown, Counter[str]()).items():
             self._context.ledger.count(what, verdicts_shown=number)
+        return refused
+
+    def _refused(self, outcomes: Iterable[Outcome]) -> set[str]:
+        """Return the entities of which something was refused, each with a note."""
+        refused = {one.urn: str(one.refusals[0]) for one in outcomes if one.refusals}
         for urn, reason in refused.items():
             self._note(urn, reason)
         return set(refused)

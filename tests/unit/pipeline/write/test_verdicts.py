@@ -1,6 +1,6 @@
 """Verdicts as tags: given and taken by the test, apart from what sources and people say."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.client.base import Evaluation, StoredAspect
-from mlcat_ingest.errors import AspectRejectedError, LimitError
+from mlcat_ingest.errors import AspectRejectedError, LimitError, NotAuthorizedError
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Entity, Proposal
@@ -16,7 +16,7 @@ from mlcat_ingest.pipeline.merge.retract import retract_entity, whole_entity
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
-from mlcat_ingest.pipeline.write.incidents import incident_of, state_of
+from mlcat_ingest.pipeline.write.incidents import claims_of, incident_of, state_of
 from mlcat_ingest.pipeline.write.verdicts import tag_of
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.base import (
@@ -246,6 +246,30 @@ def test_a_tag_that_is_refused_is_a_note_and_counts_as_none(world: World) -> Non
     assert world.ingest(OWNED).verdicts_shown == {"tags added": 1}
 
 
+def test_what_may_not_be_read_is_a_note_and_shows_its_verdict_once_it_may(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, evaluate = world.sink.read_many, world.sink.evaluate_batch
+
+    def deny(urns: Collection[str], aspects: Collection[str]) -> Any:
+        if A in urns:
+            raise NotAuthorizedError("refused", context={"reason": "403 no"})
+        return read(urns, aspects)
+
+    def then_deny(*args: Any, **options: Any) -> Evaluation:
+        monkeypatch.setattr(world.sink, "read_many", deny)
+        return evaluate(*args, **options)
+
+    monkeypatch.setattr(world.sink, "evaluate_batch", then_deny)
+    world.evaluate["scope"] = "written"
+    report = world.ingest(OWNED)
+    assert (report.verdicts_shown, report.notes["verdict_not_shown"]) == ({}, 1)
+    assert report.note_examples["verdict_not_shown"] == (f"{A}: 403 no",)
+    monkeypatch.setattr(world.sink, "read_many", read)
+    monkeypatch.setattr(world.sink, "evaluate_batch", evaluate)
+    assert world.ingest(OWNED).verdicts_shown == {"tags added": 1}
+
+
 def test_a_tag_that_goes_after_the_source_wrote_is_not_taken_for_dropped(world: World) -> None:
     world.ingest(OWNED)
     world.source.tags = ()
@@ -365,17 +389,37 @@ def test_a_refused_removal_leaves_tag_and_incident(
     assert world.ingest(verdicts=SHOWN).verdicts_shown == taken
 
 
+@pytest.mark.parametrize("failing", [(OWNED,), ()])
+def test_an_incident_that_may_not_be_read_stays_with_a_note(
+    world: World, monkeypatch: pytest.MonkeyPatch, failing: Sequence[str]
+) -> None:
+    monkeypatch.setattr(Catalog, "with_incidents", lambda _: ["mlModel"])
+    incident, read = open_incident(world, "one"), world.sink.read_many
+
+    def deny(urns: Collection[str], aspects: Collection[str]) -> Any:
+        if incident in urns:
+            raise NotAuthorizedError("refused", context={"reason": "403 no"})
+        return read(urns, aspects)
+
+    monkeypatch.setattr(world.sink, "read_many", deny)
+    world.fail(*failing)
+    report = world.ingest(verdicts={"incident": [".*"]})
+    assert report.note_examples["verdict_not_shown"] == (f"{incident}: 403 no",)
+    assert state_of(world.sink.stored[incident]["incidentInfo"]) == "open"
+
+
 def test_what_another_recipe_has_keeps_its_verdict_until_that_one_removes_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Catalog, "with_incidents", lambda _: ["mlModel"])
     incident = open_incident(world, "one", "two")
     world.source.is_gone = True
-    for sent in (1, 0):
+    for sent in (2, 0):
         report = world.ingest(verdicts=SHOWN)
         assert (report.proposals_sent, report.verdicts_shown) == (sent, {})
         assert FAILS_OWNED in world.sink.tags()
         assert state_of(world.sink.stored[incident]["incidentInfo"]) == "open"
+        assert claims_of(world.sink.stored[incident]["incidentInfo"]) == {"two"}
     world.ingest(name="two", verdicts=SHOWN)
     assert world.sink.stored[A]["status"] == {"removed": True}
     assert FAILS_OWNED not in world.sink.tags()
