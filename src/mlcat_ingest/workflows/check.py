@@ -24,7 +24,7 @@ from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import NOTHING, applied_key, bases_by_writer, writer_id_of
 from mlcat_ingest.pipeline.merge.provenance import is_removed, stored_properties, with_all_sources
-from mlcat_ingest.pipeline.merge.rules import DATASET, properties_aspect
+from mlcat_ingest.pipeline.merge.rules import BORROWED, properties_aspect
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys, refuse_equal_identities
 from mlcat_ingest.pipeline.state.inspection import dead_letter_finding, state_findings
 from mlcat_ingest.pipeline.state.session import known_writer_ids
@@ -257,7 +257,7 @@ def _sample(source: Source[Any], keys: PrimaryKeys) -> dict[str, Entity]:
             with suppress(SkippableError):  # a run counts it and goes on
                 mapped = list(source.map(record))
             for entity in keys.fit(mapped):
-                is_linked = entity.only_if_absent or entity.entity_type == DATASET
+                is_linked = entity.only_if_absent or entity.entity_type in BORROWED
                 if _main_aspect(entity.urn) and not is_linked:
                     sample.setdefault(entity.urn, entity)
         if len(sample) >= SAMPLE:

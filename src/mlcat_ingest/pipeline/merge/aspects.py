@@ -6,15 +6,21 @@ A field of the source is merged; every other field stays as it is stored.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from mlcat_ingest.metadata.aspects.assets import DATASET_PROPERTIES
-from mlcat_ingest.metadata.aspects.untyped import SCHEMA_METADATA
 from mlcat_ingest.metadata.entries import COLLECTIONS, Key, keys_of, same_json, single_fields
 from mlcat_ingest.metadata.proposal import Aspect, Entity, custom_properties
 from mlcat_ingest.metadata.reserved import DESCRIBED_BY
 from mlcat_ingest.pipeline.merge.applied import NOTHING, AppliedFields
 from mlcat_ingest.pipeline.merge.fields import AppliedField, absent_field, merge_field
 from mlcat_ingest.pipeline.merge.provenance import with_all_sources
-from mlcat_ingest.pipeline.merge.rules import COMPUTED, UNION, UNOWNED, MergeRules, required_values
+from mlcat_ingest.pipeline.merge.rules import (
+    BORROWED,
+    COMPUTED,
+    UNION,
+    UNOWNED,
+    MergeRules,
+    properties_aspect,
+    required_values,
+)
 
 
 class MergedAspect(NamedTuple):
@@ -183,16 +189,16 @@ def _rebase_map(
     return {**kept, **added, **restored}
 
 
-def rank(aspects: Mapping[str, Aspect]) -> tuple[bool, str]:
-    """Return what is greatest for a dataset that is best described: a schema, and a newer run."""
-    custom = custom_properties(aspects.get(DATASET_PROPERTIES, NOTHING))
-    return SCHEMA_METADATA in aspects, str(custom.get(DESCRIBED_BY, ""))
+def rank(entity_type: str, aspects: Mapping[str, Aspect]) -> tuple[bool, str]:
+    """Return what is greatest for the best description: of `BORROWED` types, all else is equal."""
+    custom = custom_properties(aspects.get(properties_aspect(entity_type), NOTHING))
+    return BORROWED.get(entity_type) in aspects, str(custom.get(DESCRIBED_BY, ""))
 
 
 def fold(earlier: Entity, later: Entity) -> Entity:
     """Return the entity that has the same effect as `earlier`, merged, and then `later`.
 
-    The later value of a field is kept, of a dataset that of the greater `rank`.
+    The later value of a field is kept, of what is `BORROWED` that of the greater `rank`.
 
     Raises:
         RecipeError: the two come from different servers of one type.
@@ -201,7 +207,7 @@ def fold(earlier: Entity, later: Entity) -> Entity:
         return earlier
     if earlier.only_if_absent:
         return later
-    if rank(earlier.aspects) > rank(later.aspects):
+    if rank(earlier.entity_type, earlier.aspects) > rank(later.entity_type, later.aspects):
         earlier, later = later, earlier
     aspects = dict(earlier.aspects)
     for name, fresh in later.aspects.items():

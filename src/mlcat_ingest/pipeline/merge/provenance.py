@@ -12,7 +12,7 @@ from mlcat_ingest.metadata.proposal import CUSTOM, Aspect, Entity, custom_proper
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import NOTHING
-from mlcat_ingest.pipeline.merge.rules import DATASET, properties_aspect, version_set_of
+from mlcat_ingest.pipeline.merge.rules import BORROWED, properties_aspect, version_set_of
 
 _OF_ONE_STORE: Final = frozenset({"mlFeatureTable", "mlFeature", "mlPrimaryKey"})
 """Entities of feature stores: their URNs do not name the store, so two stores may share one."""
@@ -74,7 +74,7 @@ def with_all_sources(
         if not removed:
             refuse_second_store(urn, theirs, ours)
         return fresh
-    if entity_type_of(urn) != DATASET:  # which the runs of many servers use
+    if entity_type_of(urn) not in BORROWED:  # which the runs of many servers use
         _refuse_second_server(urn, _servers(theirs), _servers(ours))
     sources = ",".join(dict.fromkeys([*theirs.split(","), *ours.split(",")]))
     return {**fresh, CUSTOM: {**fresh[CUSTOM], SOURCE_KEY: sources}}

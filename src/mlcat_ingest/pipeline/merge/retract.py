@@ -8,18 +8,13 @@ from dataclasses import replace
 from typing import Final
 
 from mlcat_ingest.client.base import StoredEntity
-from mlcat_ingest.metadata.aspects.assets import (
-    DATASET_PROPERTIES,
-    INCIDENTS_SUMMARY,
-    TEST_RESULTS,
-)
+from mlcat_ingest.metadata.aspects.assets import INCIDENTS_SUMMARY, TEST_RESULTS
 from mlcat_ingest.metadata.aspects.common import (
     BROWSE_PATHS,
     BROWSE_PATHS_V2,
     DATA_PLATFORM_INSTANCE,
     STATUS,
 )
-from mlcat_ingest.metadata.aspects.untyped import SCHEMA_METADATA
 from mlcat_ingest.metadata.entries import map_keys, same_json
 from mlcat_ingest.metadata.identity import Writer, schema_hash
 from mlcat_ingest.metadata.proposal import CUSTOM, Aspect, Entity, Proposal, custom_properties
@@ -40,7 +35,7 @@ from mlcat_ingest.pipeline.merge.aspects import has_content, rank, without_appli
 from mlcat_ingest.pipeline.merge.entity import Change, MergedEntity, merge_entity
 from mlcat_ingest.pipeline.merge.proposals import propose
 from mlcat_ingest.pipeline.merge.provenance import custom_of, is_removed, marks_removed
-from mlcat_ingest.pipeline.merge.rules import DATASET, UNOWNED, MergeRules, properties_aspect
+from mlcat_ingest.pipeline.merge.rules import BORROWED, UNOWNED, MergeRules, properties_aspect
 
 OF_THE_SERVICE: Final = frozenset(
     {
@@ -81,46 +76,45 @@ def retract_entity(
     if stored is None or not main_aspect:
         return MergedEntity(entity, stored or NOTHING, "unchanged")
     properties = custom_of(entity.urn, stored)
-    if entity.entity_type == DATASET:
+    if entity.entity_type in BORROWED:
         remembered = NOTHING.get  # whose it is shows in its aspects
     bases = read_bases(properties, writer, lambda: remembered(entity.urn))
     has_key = applied_key(writer.name) in properties and writer.is_own(bases.id)
-    if main_aspect in stored and (bases.ours is not None or has_key):
-        return _Retraction(entity, stored, main_aspect, writer, bases).retract()
-    if _drops_schema(stored, bases):
-        deletion = propose(entity.urn, SCHEMA_METADATA, stored[SCHEMA_METADATA], None)
-        return MergedEntity(entity, stored, "updated", (deletion,))
-    return MergedEntity(entity, stored, "unchanged")
+    has_base = main_aspect in stored and (bases.ours is not None or has_key)
+    if not has_base and not _drops_schema(entity.entity_type, stored, bases):
+        return MergedEntity(entity, stored, "unchanged")
+    return _Retraction(entity, stored, main_aspect, writer, bases).retract()
 
 
-def _is_of_others(stored: StoredEntity) -> bool:
-    """Return whether another writer describes a dataset, by its properties or its schema."""
-    if SCHEMA_METADATA in stored and not _has_our_schema(stored):
+def _is_of_others(entity_type: str, stored: StoredEntity) -> bool:
+    """Return whether another writer describes what is `BORROWED`, by properties or schema."""
+    main_aspect = properties_aspect(entity_type)
+    if BORROWED[entity_type] in stored and not _has_our_schema(entity_type, stored):
         return True
-    if DATASET_PROPERTIES not in stored:
+    if main_aspect not in stored:
         return False
-    value = stored[DATASET_PROPERTIES].value
-    applied = read_bases(custom_properties(value), None).joined.get(DATASET_PROPERTIES)
+    value = stored[main_aspect].value
+    applied = read_bases(custom_properties(value), None).joined.get(main_aspect)
     if applied is None:
         return True
     of_nobody = MergeRules(Writer(""))
-    left = without_applied(DATASET_PROPERTIES, value, of_nobody, applied).value or NOTHING
-    return _is_content(DATASET_PROPERTIES, {**left, CUSTOM: map_keys(custom_properties(left))})
+    left = without_applied(main_aspect, value, of_nobody, applied).value or NOTHING
+    return _is_content(main_aspect, {**left, CUSTOM: map_keys(custom_properties(left))})
 
 
-def _has_our_schema(stored: StoredEntity) -> bool:
-    schema = stored[SCHEMA_METADATA].value if SCHEMA_METADATA in stored else NOTHING
-    return bool(schema.get("hash") == schema_hash(schema.get("fields")))
+def _has_our_schema(entity_type: str, stored: StoredEntity) -> bool:
+    held = stored.get(BORROWED.get(entity_type, ""))
+    return held is not None and held.value.get("hash") == schema_hash(held.value.get("fields"))
 
 
-def _drops_schema(stored: StoredEntity, bases: Bases) -> bool:
-    return _has_our_schema(stored) and (not bases.is_shared or _is_of_others(stored))
+def _drops_schema(kind: str, stored: StoredEntity, bases: Bases) -> bool:
+    return _has_our_schema(kind, stored) and (not bases.is_shared or _is_of_others(kind, stored))
 
 
-def _merge_dataset(
+def _merge_borrowed(
     entity: Entity, stored: StoredEntity, rules: MergeRules, *, can_read: bool
 ) -> MergedEntity:
-    """Return the merge of a dataset: described by us while no other writer describes it.
+    """Return the merge of what is `BORROWED`: described by us while no other writer describes it.
 
     It is left out where one does, and what is ours there goes; so it is without a base, or a look
     at the catalog. A mark of removal alone is nobody's. The better description stays, unless its
@@ -128,23 +122,23 @@ def _merge_dataset(
     """
     if rules.writer is None or not can_read:
         return MergedEntity(entity, stored, "left_out")
-    if _is_of_others(stored):
-        ours = replace(entity, aspects={SCHEMA_METADATA: NOTHING, DATASET_PROPERTIES: NOTHING})
+    kind = entity.entity_type
+    schema = BORROWED[kind]
+    if _is_of_others(kind, stored):
+        ours = replace(entity, aspects={schema: NOTHING, properties_aspect(kind): NOTHING})
         retracted = retract_entity(ours, stored, writer=rules.writer)
         return retracted._replace(entity=entity, change="left_out")
     if marks_removed(entity):
         return retract_entity(entity, stored, writer=rules.writer)
     merged = MergedEntity(entity, stored, "unchanged")
-    held = rank({name: one.value for name, one in stored.items()})
-    is_gone = bool(held[1]) and held[1] in rank(entity.formerly or NOTHING)[1].split("\n")
-    if is_gone or held <= rank(entity.aspects):
+    held = rank(kind, {name: one.value for name, one in stored.items()})
+    is_gone = bool(held[1]) and held[1] in rank(kind, entity.formerly or NOTHING)[1].split("\n")
+    if is_gone or held <= rank(kind, entity.aspects):
         merged = merge_entity(entity, stored, rules)
-    if is_gone and SCHEMA_METADATA in stored.keys() - entity.aspects:
-        deletion = propose(entity.urn, SCHEMA_METADATA, stored[SCHEMA_METADATA], None)
-        merged = merged._replace(proposals=(deletion, *merged.proposals))
-    if is_removed(stored):
-        revival = propose(entity.urn, STATUS, stored[STATUS], None)
-        merged = merged._replace(change="updated", proposals=(revival, *merged.proposals))
+    lapsed = {schema} - entity.aspects.keys() if is_gone else set[str]()
+    lapsed |= {STATUS} if is_removed(stored) else set()
+    if dropped := [propose(entity.urn, n, stored[n], None) for n in stored if n in lapsed]:
+        merged = merged._replace(change="updated", proposals=(*dropped, *merged.proposals))
     return merged
 
 
@@ -157,8 +151,8 @@ def merge_or_leave(
     can_read: bool = True,
 ) -> MergedEntity:
     """Return `merge_entity`; of one that is gone, and that others have, only ours is retracted."""
-    if entity.entity_type == DATASET and not entity.only_if_absent:
-        return _merge_dataset(entity, stored or NOTHING, rules, can_read=can_read)
+    if entity.entity_type in BORROWED and not entity.only_if_absent:
+        return _merge_borrowed(entity, stored or NOTHING, rules, can_read=can_read)
     if stored and rules.writer is not None and marks_removed(entity):
         custom = custom_of(entity.urn, stored)
         if read_bases(custom, rules.writer).is_shared:
@@ -177,14 +171,13 @@ class _Retraction:
         self._entity = entity
         self._stored = stored
         self._main_aspect = main_aspect
+        self._schema = BORROWED.get(entity.entity_type, "")
         self._rules = MergeRules(writer)
         self._key = applied_key(writer.name)
         self._keys = {self._key, verdict_key(writer.name)}
         self._own_id = writer.id or bases.id
         self._holds_key = writer.is_own(bases.id)
-        self._properties = custom_properties(stored[main_aspect].value)
         self._ours: Base = bases.ours or NOTHING
-        self._others = bases.others
         self._bases = bases
         self._alone = not bases.is_shared
         self._left: dict[str, Aspect | None] = {
@@ -194,13 +187,14 @@ class _Retraction:
 
     def retract(self) -> MergedEntity:
         """Return the entity without what was ours."""
-        apart = {self._main_aspect, SCHEMA_METADATA}
+        apart = {self._main_aspect, self._schema}
         for name in self._entity.aspects:
             if name in self._ours and name in self._stored and name not in apart:
                 self._left[name] = self._without_ours(name, self._stored[name].value)
-        if _drops_schema(self._stored, self._bases):
-            self._left[SCHEMA_METADATA] = None
-        self._left[self._main_aspect] = self._retract_properties()
+        if _drops_schema(self._entity.entity_type, self._stored, self._bases):
+            self._left[self._schema] = None
+        if self._main_aspect in self._stored:
+            self._left[self._main_aspect] = self._retract_properties()
         change: Change = "updated"
         is_whole = self._entity.aspects.keys() >= whole_entity(self._entity.urn).aspects.keys()
         if self._alone and is_whole and not self._has_content():
@@ -225,7 +219,8 @@ class _Retraction:
 
     def _without_ours(self, name: str, value: Aspect) -> Aspect | None:
         applied = self._ours.get(name, NOTHING)
-        merged = without_applied(name, value, self._rules, applied, self._others.get(name, NOTHING))
+        others = self._bases.others.get(name, NOTHING)
+        merged = without_applied(name, value, self._rules, applied, others)
         if merged.kept:
             self._kept.append(name)
         return merged.value
@@ -234,7 +229,7 @@ class _Retraction:
         """Return the properties without what is ours in them, the base as far as it is done."""
         named = self._entity.aspects
         left = {name: applied for name, applied in self._ours.items() if name not in named}
-        custom = dict(self._properties)
+        custom = dict(custom_of(self._entity.urn, self._stored))
         if left and self._holds_key:
             custom[self._key] = encode(left, self._own_id)
         else:
@@ -251,7 +246,7 @@ class _Retraction:
     def _has_content(self) -> bool:
         """Return whether anything remains that is not this package's or the service's own."""
         skipped = {*OF_THE_SERVICE, key_aspect_name(self._entity.entity_type)}
-        if self._entity.entity_type == DATASET:
+        if self._schema:
             skipped.remove(STATUS)  # we never write that one is live
         return any(
             _is_content(name, value)
@@ -263,7 +258,8 @@ class _Retraction:
         before = self._stored.get(name)
         if before is not None and value is not None and same_json(before.value, value):
             return None
-        if name == DATASET_PROPERTIES and value is not None and not _is_content(name, value):
+        is_empty = value is not None and not _is_content(name, value)
+        if self._schema and name == self._main_aspect and is_empty:
             value = None
         return propose(self._entity.urn, name, before, value)
 

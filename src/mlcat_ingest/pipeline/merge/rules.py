@@ -6,6 +6,7 @@ from functools import cache
 from typing import Final, Self
 
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
+from mlcat_ingest.metadata.aspects.untyped import SCHEMA_METADATA
 from mlcat_ingest.metadata.entries import declared_fields, one_value_fields
 from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Aspect, Entity
@@ -38,8 +39,9 @@ class MergeRules:
         return replace(self, policies=NOTHING, adds_only=True)
 
 
-DATASET: Final = "dataset"
-"""The entity type that belongs to another connector, if that describes it."""
+BORROWED: Final = {"dataset": SCHEMA_METADATA}
+"""Entity types of other connectors, which we describe while no other writer does; each with the
+aspect whose `hash` tells that it is ours, whatever became of the base."""
 
 UNION: Final = MergeRules(writer=None)
 """The rules of no particular writer: nothing is removed, and no base is kept."""

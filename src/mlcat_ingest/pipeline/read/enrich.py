@@ -18,7 +18,7 @@ from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.metadata.registry import ASPECTS, allows
 from mlcat_ingest.metadata.urn import parse
 from mlcat_ingest.pipeline.merge.aspects import merge_aspect
-from mlcat_ingest.pipeline.merge.rules import DATASET, UNION, properties_aspect
+from mlcat_ingest.pipeline.merge.rules import BORROWED, UNION, properties_aspect
 from mlcat_ingest.recipe.model import EnrichRule, Match, OwnerRule
 
 Facts = tuple[str, Entity]
@@ -76,7 +76,7 @@ class Enricher:
         """
         for entity in entities:
             entity_type = entity.entity_type
-            unruled = entity.only_if_absent or entity_type == DATASET
+            unruled = entity.only_if_absent or entity_type in BORROWED
             if unruled or properties_aspect(entity_type) not in entity.aspects:
                 yield entity
             else:

@@ -23,7 +23,7 @@ from mlcat_ingest.pipeline.merge.applied import NOTHING
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.merge.provenance import is_removed, stored_properties
 from mlcat_ingest.pipeline.merge.retract import whole_entity
-from mlcat_ingest.pipeline.merge.rules import DATASET, properties_aspect
+from mlcat_ingest.pipeline.merge.rules import BORROWED, properties_aspect
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys
 from mlcat_ingest.pipeline.removal.rename import GroupCopier
 from mlcat_ingest.pipeline.removal.unlisted import UnlistedEntities
@@ -284,7 +284,7 @@ class Removal:
                 self._context.ledger.deleted(part, urns)
             for urn in urns:
                 # Of one that others may have, too, all that is ours is looked for.
-                is_shared = urn in self._unlisted.shared or entity_type_of(urn) == DATASET
+                is_shared = urn in self._unlisted.shared or entity_type_of(urn) in BORROWED
                 named = whole_entity(urn).aspects if is_shared else NOTHING
                 yield Entity(urn, {**named, STATUS: {"removed": True}})
 

@@ -20,7 +20,6 @@ from mlcat_ingest.metadata.aspects.common import (
     STATUS,
     VERSION_PROPERTIES,
 )
-from mlcat_ingest.metadata.aspects.untyped import SCHEMA_METADATA
 from mlcat_ingest.metadata.entries import same_json
 from mlcat_ingest.metadata.proposal import (
     IF_VERSION_MATCH,
@@ -35,7 +34,7 @@ from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.aspects import rebase_aspect
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, with_applied_of
 from mlcat_ingest.pipeline.merge.proposals import propose, propose_equal
-from mlcat_ingest.pipeline.merge.rules import DATASET, properties_aspect, without_computed
+from mlcat_ingest.pipeline.merge.rules import BORROWED, properties_aspect, without_computed
 from mlcat_ingest.pipeline.outcome import Outcome, Refusal
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.state.stamps import read_number
@@ -157,8 +156,8 @@ def _names_to_read(
     main = properties_aspect(entity_type)
     if main:
         names.add(main)
-    if entity_type == DATASET and not only_if_absent:
-        names |= {SCHEMA_METADATA, STATUS}
+    if entity_type in BORROWED and not only_if_absent:
+        names |= {BORROWED[entity_type], STATUS}
     if STATUS in names and allows(entity_type, VERSION_PROPERTIES):
         names.add(VERSION_PROPERTIES)  # a version that is removed or revived may be the latest
     if not main or only_if_absent:
