@@ -52,14 +52,9 @@ class AiStore:
             ],
             **more,
         }
-        listed = [
-            {
-                "name": tool,
-                "description": f"Does {tool}",
-                "inputSchema": {"type": "object", "properties": {"q": {"type": "string"}}},
-            }
-            for tool in tools
-        ]
+        schema = {"type": "object", "properties": {"q": {"type": "string"}}}
+        described = ({"name": tool, "description": f"Does {tool}"} for tool in tools)
+        listed = [{**one, "inputSchema": schema} for one in described]
         body = {"server_json": server_json, "status": status, "tools": listed}
         self.mcp("POST", f"/{name}/versions", body)
 
@@ -76,11 +71,8 @@ class AiStore:
 
     def add_skill(self, name: str, organization: str = "") -> None:
         path = f"@{organization}/{name}" if organization else name
-        self.skill(
-            "POST",
-            "",
-            {"name": name, "organization": organization, "description": f"When to use {name}"},
-        )
+        described = {"organization": organization, "description": f"When to use {name}"}
+        self.skill("POST", "", {"name": name, **described})
         for ref in ("v1", "v2"):
             body = {
                 "source_type": "git",
@@ -109,13 +101,8 @@ class AiStore:
             {"key": "mlflow.prompt.text", "value": text},
             {"key": "stage", "value": "new"},
         ]
-        self.registry(
-            "model-versions/create",
-            name=name,
-            source="dummy-source",
-            description=f"Why {text[:20]}",
-            tags=tags,
-        )
+        made = {"name": name, "description": f"Why {text[:20]}"}
+        self.registry("model-versions/create", source="dummy-source", tags=tags, **made)
 
     def add_run(self, prompts: list[str]) -> str:
         """Add a run that uses prompts; return its id."""

@@ -246,27 +246,32 @@ def test_a_tag_that_is_refused_is_a_note_and_counts_as_none(world: World) -> Non
     assert world.ingest(OWNED).verdicts_shown == {"tags added": 1}
 
 
-def test_what_may_not_be_read_is_a_note_and_shows_its_verdict_once_it_may(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read, evaluate = world.sink.read_many, world.sink.evaluate_batch
+def deny(world: World, monkeypatch: pytest.MonkeyPatch, urn: str) -> None:
+    read = world.sink.read_many
 
-    def deny(urns: Collection[str], aspects: Collection[str]) -> Any:
-        if A in urns:
+    def denying(urns: Collection[str], aspects: Collection[str]) -> Any:
+        if urn in urns:
             raise NotAuthorizedError("refused", context={"reason": "403 no"})
         return read(urns, aspects)
 
+    monkeypatch.setattr(world.sink, "read_many", denying)
+
+
+def test_what_may_not_be_read_is_a_note_and_shows_its_verdict_once_it_may(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluate = world.sink.evaluate_batch
+
     def then_deny(*args: Any, **options: Any) -> Evaluation:
-        monkeypatch.setattr(world.sink, "read_many", deny)
+        deny(world, monkeypatch, A)
         return evaluate(*args, **options)
 
     monkeypatch.setattr(world.sink, "evaluate_batch", then_deny)
     world.evaluate["scope"] = "written"
     report = world.ingest(OWNED)
-    assert (report.verdicts_shown, report.notes["verdict_not_shown"]) == ({}, 1)
+    assert report.verdicts_shown == {}
     assert report.note_examples["verdict_not_shown"] == (f"{A}: 403 no",)
-    monkeypatch.setattr(world.sink, "read_many", read)
-    monkeypatch.setattr(world.sink, "evaluate_batch", evaluate)
+    monkeypatch.undo()
     assert world.ingest(OWNED).verdicts_shown == {"tags added": 1}
 
 
@@ -394,14 +399,8 @@ def test_an_incident_that_may_not_be_read_stays_with_a_note(
     world: World, monkeypatch: pytest.MonkeyPatch, failing: Sequence[str]
 ) -> None:
     monkeypatch.setattr(Catalog, "with_incidents", lambda _: ["mlModel"])
-    incident, read = open_incident(world, "one"), world.sink.read_many
-
-    def deny(urns: Collection[str], aspects: Collection[str]) -> Any:
-        if incident in urns:
-            raise NotAuthorizedError("refused", context={"reason": "403 no"})
-        return read(urns, aspects)
-
-    monkeypatch.setattr(world.sink, "read_many", deny)
+    incident = open_incident(world, "one")
+    deny(world, monkeypatch, incident)
     world.fail(*failing)
     report = world.ingest(verdicts={"incident": [".*"]})
     assert report.note_examples["verdict_not_shown"] == (f"{incident}: 403 no",)
@@ -424,7 +423,4 @@ def test_what_another_recipe_has_keeps_its_verdict_until_that_one_removes_it(
     assert world.sink.stored[A]["status"] == {"removed": True}
     assert FAILS_OWNED not in world.sink.tags()
     assert state_of(world.sink.stored[incident]["incidentInfo"]) == "resolved"
-    assert [world.ingest(name=one, verdicts=SHOWN).proposals_sent for one in ("one", "two")] == [
-        0,
-        0,
-    ]
+    assert not any(world.ingest(name=one, verdicts=SHOWN).proposals_sent for one in ("one", "two"))

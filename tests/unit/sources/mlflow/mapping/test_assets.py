@@ -64,6 +64,6 @@ def test_a_tag_of_a_version_hides_none_of_the_asset(kind: str) -> None:
     versions = (AssetVersion("1", tags={"team": "a"}),)
     asset = Asset(kind, "a", tags={"version.team": "b"}, versions=versions)
     aspects = map_asset(JoinedAsset(SCOPE, asset))[-1].aspects
-    main = aspects[ai.SERVICE_PROPERTIES if kind == MCP_SERVER else ai.DOCUMENT_INFO]
-    custom = main["customProperties"]
+    name = ai.SERVICE_PROPERTIES if kind == MCP_SERVER else ai.DOCUMENT_INFO
+    custom = aspects[name]["customProperties"]
     assert (custom["version.team"], custom["tag.version.team"]) == ("b", "a")
