@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from typing import Final
@@ -42,6 +42,7 @@ _SHORTENED: Final = re.compile("~[0-9a-f]{16}$")
 
 
 _MODEL_ID: Final = re.compile("m-[0-9a-f]{32}")
+_ZEROS: Final = re.compile("/0+(?=[0-9]+$)")
 _SKILL: Final = re.compile("(?:@[^/@]+/)?[^/@]+")
 _SCHEMES: Final[Mapping[str, AssetKind]] = {"mcp-servers": MCP_SERVER, "skills": SKILL}
 _FIELDS: Final = {MCP_SERVER: "tools", SKILL: "skills"}
@@ -114,8 +115,7 @@ def join_agents(
     Of kinds of which none are listed, or some are `unread`, it is left as it is. What they name of
     `unread` kinds is not unknown.
 
-    Cost: a request for each 100 logged models that they name by their ids; a listing of versions if
-    they name one by its number.
+    Cost: a request for each 100 logged models that they name by their ids; a listing of versions.
     """
     if not agents:
         return
@@ -128,12 +128,12 @@ def join_agents(
         for page in reader.logged_models(experiments, only=ModelFilter(model_ids=piece))
         for model in page
     }
-    registered = {one.name: one.aliases for page in reader.registered_models() for one in page}
-
-    @cache
-    def numbers() -> Collection[tuple[str, str]]:
-        return {(one.name, one.version) for page in reader.model_versions() for one in page}
-
+    versions = {
+        f"{one.name}{end}": one
+        for page in reader.model_versions()
+        for one in page
+        for end in (f"/{one.version}", *(f"@{alias}" for alias in one.aliases))
+    }
     fields = {
         "models",
         *(field for kind, field in _FIELDS.items() if kind in listed.keys() - unread),
@@ -146,7 +146,7 @@ def join_agents(
             kind, name, found = _SCHEMES.get(scheme), name.lstrip("/"), set[str]()
             with suppress(InvalidUrnError):
                 if scheme == "models":
-                    found = _models(one.scope, name, registered, numbers, made)
+                    found = _models(one.scope, name, versions, made)
                 elif kind:
                     found = _assets(one.scope, kind, name, listed.get(kind, {}))
             uses.get(_FIELDS[kind] if kind else "models", set()).update(found)
@@ -156,22 +156,13 @@ def join_agents(
 
 
 def _models(
-    scope: WorkspaceScope,
-    name: str,
-    registered: Mapping[str, Mapping[str, str]],
-    numbers: Callable[[], Collection[tuple[str, str]]],
-    made: Mapping[str, str],
+    scope: WorkspaceScope, name: str, versions: Mapping[str, ModelVersion], made: Mapping[str, str]
 ) -> set[str]:
     """Return the URN of the model at `models:/<name>`, none for a stage or what is not there."""
     if run_id := made.get(name):
         return {scope.naming.model(run_id).urn}
-    of_version, _, version = name.partition("/")
-    of_alias, _, alias = name.rpartition("@")
-    if version.isascii() and version.isdecimal() and of_version in registered:
-        named = of_version, version.lstrip("0")
-        return {scope.naming.version(*named).urn} if named in numbers() else set()
-    number = registered.get(of_alias, {}).get(alias)
-    return set() if number is None else {scope.naming.version(of_alias, number).urn}
+    found = versions.get(_ZEROS.sub("/", name))
+    return {scope.naming.version(found.name, found.version).urn} if found else set()
 
 
 def _assets(

@@ -23,13 +23,7 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedRun,
     JoinedVersion,
 )
-from mlcat_ingest.sources.mlflow.values.records import (
-    Experiment,
-    LoggedModel,
-    ModelVersion,
-    RegisteredModel,
-    Run,
-)
+from mlcat_ingest.sources.mlflow.values.records import Experiment, LoggedModel, ModelVersion, Run
 from support.fake_mlflow import FakeReader, FakeStore
 from support.mlflow_records import a_scope
 
@@ -143,12 +137,8 @@ MODELS = [
     LoggedModel(MADE, "1", "made", "READY", source_run_id="r1"),
     LoggedModel(EXTERNAL, "1", "external", "READY", model_type="Agent"),
 ]
-STORE = FakeStore(
-    [Experiment("1", "e")],
-    [],
-    [RegisteredModel("llm", aliases={"best": "7"})],
-    [ModelVersion("llm", "3"), ModelVersion("llm", "7")],
-)
+VERSIONS = [ModelVersion("llm", "3"), ModelVersion("llm", "7", aliases=("best",))]
+STORE = FakeStore([Experiment("1", "e")], versions=VERSIONS)
 
 
 def uses(reference: str, how: str = "params") -> tuple[dict[str, Any], tuple[str, ...]]:
