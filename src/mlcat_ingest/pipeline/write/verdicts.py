@@ -6,6 +6,7 @@ The tag is an entry of the recipe by the merge, see `Entity.verdicts`.
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import product
 from typing import Final
 
 from mlcat_ingest.client.base import CANNOT_ANSWER, Evaluation, StoredEntity
@@ -102,17 +103,13 @@ class Verdicts:
     def _name(self, test: str) -> str:
         return self._infos[test].get("name") or test.removeprefix(_TEST)
 
-    def _named(self, tests: Iterable[str], patterns: Iterable[str]) -> list[str]:
+    def _named(self, tests: Iterable[str], patterns: Collection[str]) -> list[str]:
         """Return those of `tests` that a recipe names."""
+        texts = {test: (test.removeprefix(_TEST), self._name(test)) for test in tests}
         return [
             test
-            for test in tests
-            if any(
-                test == one
-                or re.match(one, test.removeprefix(_TEST))
-                or re.match(one, self._name(test))
-                for one in patterns
-            )
+            for test in texts
+            if test in patterns or any(re.match(*to) for to in product(patterns, texts[test]))
         ]
 
     def _note(self, about: str, detail: str) -> None:
