@@ -249,7 +249,7 @@ def test_a_tag_that_is_refused_is_a_note_and_counts_as_none(world: World) -> Non
 def deny(world: World, monkeypatch: pytest.MonkeyPatch, urn: str) -> None:
     read = world.sink.read_many
 
-    def denying(urns: Collection[str], aspects: Collection[str]) -> Any:
+    def denying(urns: Sequence[str], aspects: Collection[str]) -> Any:
         if urn in urns:
             raise NotAuthorizedError("refused", context={"reason": "403 no"})
         return read(urns, aspects)

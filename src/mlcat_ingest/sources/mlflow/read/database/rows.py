@@ -438,23 +438,19 @@ def load_assets(
     items, tags, aliases, versions, version_tags, *endpoints = every
 
     def make(key: Row) -> Asset:
+        of_versions: defaultdict[object, dict[str, str]] = defaultdict(dict)
+        for one in (*tags.get(key, ()), *version_tags.get(key, ())):
+            of_versions[one.get("version")][one["key"]] = one["value"] or ""
         item = {
             **items[key][0],
-            "tags": _tags(tags.get(key, ())),
+            "tags": of_versions[None],
             "aliases": aliases.get(key, ()),
             "access_endpoints": [one for of_key in endpoints for one in of_key.get(key, ())],
         }
-        of_versions = version_tags.get(key, ())
-        for version in (there := versions.get(key, ())):
-            number = version["version"]
-            version["tags"] = _tags(one for one in of_versions if one["version"] == number)
+        there = ({**one, "tags": of_versions[one["version"]]} for one in versions.get(key, ()))
         return asset(kind, item, there)
 
     return refusals.usable(kind, make, sorted(items), lambda key: (path_of(items[key][0]),))
-
-
-def _tags(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    return {row["key"]: row["value"] or "" for row in rows}
 
 
 def _objects_of(
