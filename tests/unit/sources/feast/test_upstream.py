@@ -72,6 +72,12 @@ def custom(class_: str, type_: int = 6, **message: Any) -> dict[str, Any]:
     }
 
 
+def postgres(**message: Any) -> dict[str, Any]:
+    return custom("PostgreSQLSource", **message)
+
+
+POSTGRES = {"connections": {"postgres": {"database": "Db"}}}
+COUCHBASE: dict[str, Any] = {"database": "d", "scope": "s", "collection": "c"}
 TRINO = {"type": 10, "trino_options": {"table": "hive.rides.Surge"}}
 KAFKA = {"type": 3, "kafka_options": {"topic": "Rides.Positions"}, "batch_source": file("s3://b/k")}
 KINESIS = {"type": 4, "kinesis_options": {"region": "eu-west-1", "stream_name": "Events"}}
@@ -98,11 +104,7 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
     (snowflake(database="D", schema="S", table="T"), {}, ["snowflake,d.s.t"]),
     (snowflake(database="D", table="T"), {}, ["snowflake,d.public.t"]),
     (snowflake(table="T"), {"connections": SNOWFLAKE}, ["snowflake,analytics.features.t"]),
-    (
-        {"type": 9, "batch_source": {"name": "b", **snowflake(database="D", table="T")}},
-        {},
-        ["snowflake,d.public.t"],
-    ),
+    ({"type": 9, "batch_source": {"name": "b", **bigquery("p.d.t")}}, {}, ["bigquery,p.d.t"]),
     ({"type": 7, "request_data_options": {"schema": [{"name": "hour"}]}}, {}, []),
     (TRINO, {}, ["trino,hive.rides.surge"]),
     (spark(path="s3://bucket/x"), {}, ["s3,bucket/x"]),
@@ -149,16 +151,9 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
     (athena(database="Lake", table="Trips"), {}, ["athena,lake.trips"]),
     (custom("IcebergSource", 13, **ICEBERG), {}, ["iceberg,rides.zones"]),
     (custom("UnityCatalogSource", 13, **ICEBERG), {}, ["databricks,lake.rides.zones"]),
-    (
-        custom("PostgreSQLSource", name="s", table="public.a", query=""),
-        {"connections": {"postgres": {"database": "db"}}},
-        ["postgres,db.public.a"],
-    ),
-    (
-        custom("PostgreSQLSource", table="a"),
-        {"connections": {"postgres": {"database": "db"}}},
-        ["postgres,db.public.a"],
-    ),
+    (postgres(name="s", table="public.a", query=""), POSTGRES, ["postgres,Db.public.a"]),
+    (postgres(table="a"), POSTGRES, ["postgres,Db.public.a"]),
+    (postgres(table='Public."Drivers"'), POSTGRES, ["postgres,Db.public.Drivers"]),
     (custom("ClickhouseSource", table="db.t"), {}, ["clickhouse,db.t"]),
     (
         custom("MsSqlServerSource", table_ref="[crm].dbo.T", connection_string=SECRET),
@@ -168,16 +163,7 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
     (custom("OracleSource", table_ref="APP.T"), {}, ["oracle,app.t"]),
     (custom("OracleSource", table_ref="App.T_1"), {}, ["oracle,app.t_1"]),
     (custom("OracleSource", table_ref='"APP"."Drivers"'), {}, ["oracle,app.Drivers"]),
-    (
-        custom("PostgreSQLSource", table='Public."Drivers"'),
-        {"connections": {"postgres": {"database": "Db"}}},
-        ["postgres,Db.public.Drivers"],
-    ),
-    (
-        custom("CouchbaseColumnarSource", database="d", scope="s", collection="c"),
-        {},
-        ["couchbase,d.s.c"],
-    ),
+    (custom("CouchbaseColumnarSource", **COUCHBASE), {}, ["couchbase,d.s.c"]),
     (custom("ChrononSource", materialization_path="s3://b/m"), {}, ["s3,b/m"]),
     (
         custom("LanceSource", uri="gs://b/l.lance", storage_options={"k": "v"}),
@@ -207,22 +193,18 @@ def test_a_source_is_the_dataset_of_its_platforms_connector(
         (snowflake(table="T"), "source_without_database"),
         (redshift(table="T"), "source_without_database"),
         (athena(table="T"), "source_without_database"),
-        (custom("PostgreSQLSource", table="public.a"), "source_without_database"),
+        (postgres(table="public.a"), "source_without_database"),
         (custom("MongoDBSource", feature_view="f"), "source_unknown"),
         (custom("Mine", table="a.b.c"), "source_unknown"),
         ({"type": 6}, "source_unknown"),
         ({"type": 77}, "source_unknown"),
         (custom("CouchbaseColumnarSource", database="d"), "source_without_place"),
-        (
-            {**custom("OracleSource"), "custom_options": {"configuration": b"{"}},
-            "source_unreadable",
-        ),
-        (
-            {**custom("OracleSource"), "custom_options": {"configuration": b"1"}},
-            "source_unreadable",
+        *(
+            ({**postgres(), "custom_options": {"configuration": text}}, "source_unreadable")
+            for text in (b"{", b"1")
         ),
         ({"type": 2, "bigquery_options": {"query": "SELECT 1"}}, "source_is_query"),
-        (custom("PostgreSQLSource", query="SELECT 1"), "source_is_query"),
+        (postgres(query="SELECT 1"), "source_is_query"),
         (spark(query="SELECT 1"), "source_is_query"),
         (spark(table="t"), "source_without_database"),
         (spark(path="t", **iceberg()), "source_without_place"),
