@@ -191,7 +191,9 @@ def parse(
     node = _compose(_json_as_yaml(text), label, max_nodes)
     if node is None:
         raise RecipeSyntaxError(f"{label}: the file is empty", hint=cure_if_empty)
-    return _Walk(label, max_nodes).run(node)
+    walk = _Walk(label, max_nodes)
+    walk.out.data = walk.value(node, ())
+    return walk.out
 
 
 def read_file(
@@ -334,17 +336,13 @@ class _Walk:
     def __init__(self, label: str, max_nodes: int) -> None:
         self._label = label
         self._max_nodes = max_nodes
-        self._out = ParsedText(None)
+        self.out = ParsedText(None)
         self._nodes = 0
         self._open: set[int] = set()
 
-    def run(self, node: yaml.Node) -> ParsedText:
-        self._out.data = self._value(node, ())
-        return self._out
-
-    def _value(self, node: yaml.Node, loc: Loc) -> Any:
+    def value(self, node: yaml.Node, loc: Loc) -> Any:
         self._count()
-        self._out.lines.setdefault(loc, node.start_mark.line + 1)
+        self.out.lines.setdefault(loc, node.start_mark.line + 1)
         if self._is_inside(node, loc):
             return None
         if not node.tag.startswith("plain:") and node.tag not in _KNOWN_TAGS:
@@ -354,13 +352,13 @@ class _Walk:
                 case yaml.MappingNode():
                     entries = self._entries(node, loc)
                     for key, (key_node, _) in entries.items():
-                        self._out.lines[(*loc, key)] = key_node.start_mark.line + 1
+                        self.out.lines[(*loc, key)] = key_node.start_mark.line + 1
                     return {
-                        key: self._value(value_node, (*loc, key))
+                        key: self.value(value_node, (*loc, key))
                         for key, (_, value_node) in entries.items()
                     }
                 case yaml.SequenceNode():
-                    return [self._value(item, (*loc, i)) for i, item in enumerate(node.value)]
+                    return [self.value(item, (*loc, i)) for i, item in enumerate(node.value)]
                 case _:
                     return _SCALARS.get(node.tag, str)(node.value)
 
@@ -409,4 +407,4 @@ class _Walk:
             raise RecipeSyntaxError(f"{self._label}: too large once its aliases are expanded")
 
     def _note(self, node: yaml.Node, loc: Loc, sentence: str) -> None:
-        self._out.problems.append(Problem(loc, sentence, node.start_mark.line + 1))
+        self.out.problems.append(Problem(loc, sentence, node.start_mark.line + 1))

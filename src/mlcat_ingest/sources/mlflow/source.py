@@ -103,34 +103,25 @@ def open_reader(config: MlflowConfig) -> Reader:
 
     Cost: a database is connected to, to see the columns of its tables.
     """
-    reader = None if config.reader == "client" else _direct(config)
-    if reader is not None:
-        return reader
+    if config.reader != "client" and _reads_registry(config):
+        if is_databricks(config.tracking_uri):
+            from mlcat_ingest.sources.mlflow.read.databricks import DatabricksReader
+
+            return DatabricksReader(config)
+        if is_http(config.tracking_uri):
+            return RestReader(config)
+        if is_readable_database(config.tracking_uri):
+            from mlcat_ingest.sources.mlflow.read.database.reader import open_database
+
+            return open_database(config)
+    elif config.reader not in {"auto", "client"}:
+        raise RecipeError(
+            f"`reader: {config.reader}` cannot read a model registry elsewhere",
+            hint="delete `reader` or `registry_uri`",
+        )
     from mlcat_ingest.sources.mlflow.read.client import ClientReader
 
     return ClientReader(config)
-
-
-def _direct(config: MlflowConfig) -> Reader | None:
-    """Return a reader that needs no MLflow, None where there is none."""
-    if not _reads_registry(config):
-        if config.reader != "auto":
-            raise RecipeError(
-                f"`reader: {config.reader}` cannot read a model registry elsewhere",
-                hint="delete `reader` or `registry_uri`",
-            )
-        return None
-    if is_databricks(config.tracking_uri):
-        from mlcat_ingest.sources.mlflow.read.databricks import DatabricksReader
-
-        return DatabricksReader(config)
-    if is_http(config.tracking_uri):
-        return RestReader(config)
-    if is_readable_database(config.tracking_uri):
-        from mlcat_ingest.sources.mlflow.read.database.reader import open_database
-
-        return open_database(config)
-    return None
 
 
 def _reads_registry(config: MlflowConfig) -> bool:

@@ -269,15 +269,9 @@ class ApiReader(ABC):
 
     def first_created_ms(self) -> int | None:
         """Return the creation time of experiment 0, None where that is not known."""
-        experiments = (experiment for page in self.experiments() for experiment in page)
-        return next(
-            (
-                experiment.created_at_ms
-                for experiment in experiments
-                if experiment.experiment_id == "0"
-            ),
-            None,
-        )
+        every = (experiment for page in self.experiments() for experiment in page)
+        first = next((one for one in every if one.experiment_id == "0"), None)
+        return None if first is None else first.created_at_ms
 
     def parents(self, experiment_ids: Sequence[str], *, only: RunFilter) -> None:
         """Return None: MLflow lists runs with all that they hold, or not at all."""
