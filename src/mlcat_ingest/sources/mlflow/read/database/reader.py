@@ -120,10 +120,8 @@ class DatabaseReader:
         if not self._has_workspaces:
             return (self,)
         names = workspace_names(self.connection)
-        return [self if name == self.workspace else self._in(name) for name in names]
-
-    def _in(self, workspace: str) -> Self:
-        return type(self)(self._config, self.connection, workspace)
+        shared = self._config, self.connection
+        return [self if name == self.workspace else type(self)(*shared, name) for name in names]
 
     def experiments(self) -> Iterator[list[Experiment]]:
         """Yield all experiments in pages; listed once and kept."""
