@@ -227,17 +227,14 @@ def test_a_service_without_references_is_expanded_and_flagged() -> None:
     assert found.approximate
 
 
-def test_a_service_is_not_expanded_for_cut_references_that_it_does_not_have() -> None:
-    store = with_service(("cars", "age"), ("drivers", "trips"))
+@pytest.mark.parametrize("asked", [(), (("drivers", "rate"),)])
+def test_a_service_is_not_expanded_for_cut_references_that_it_does_not_have_or_has_more_of(
+    asked: tuple[tuple[str, str], ...],
+) -> None:
+    store = with_service(*asked, ("drivers", "trips"), ("cars", "age"))
     found = links(feast("drivers:rate", is_cut=True, count=2, service="svc"), store)
     assert (found.rule, found.urns) == ("feast.feature_refs", (urn("rides.drivers", "rate"),))
     assert found.approximate == "its references are truncated: 1 of 2 are known"
-
-
-def test_a_service_with_more_features_than_were_asked_for_is_not_expanded() -> None:
-    store = with_service(("drivers", "rate"), ("drivers", "trips"), ("cars", "age"))
-    found = links(feast("drivers:rate", is_cut=True, count=2, service="svc"), store)
-    assert found.urns == (urn("rides.drivers", "rate"),)
 
 
 def test_a_service_of_a_store_that_was_not_read_takes_nothing_back() -> None:

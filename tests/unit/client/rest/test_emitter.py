@@ -458,20 +458,13 @@ def test_a_computed_field_that_was_not_sent_is_sent_again(
     assert bodies == [bodies[0]] * 3
 
 
-def test_a_computed_field_is_sent_again_so_often_only(
-    service: FakeService, client: CatalogClient
+@pytest.mark.parametrize(("sent", "times"), [({}, 3), ({"isLatest": True}, 1)])
+def test_a_computed_field_is_sent_again_so_often_only_and_not_if_it_was_sent(
+    service: FakeService, client: CatalogClient, sent: dict[str, bool], times: int
 ) -> None:
     service.on("POST", MANY, Answer(422, {"message": COMPUTED}))
-    assert [one.reason for one in client.write([version("a")])] == [COMPUTED]
-    assert len(service.to("/aspects")) == 3
-
-
-def test_a_computed_field_that_was_sent_is_refused(
-    service: FakeService, client: CatalogClient
-) -> None:
-    service.on("POST", MANY, Answer(422, {"message": COMPUTED}))
-    assert len(client.write([version("a", isLatest=True)])) == 1
-    assert len(service.to("/aspects")) == 1
+    assert [one.reason for one in client.write([version("a", **sent)])] == [COMPUTED]
+    assert len(service.to("/aspects")) == times
 
 
 def test_a_batch_is_sent_again_whole_after_a_fault(

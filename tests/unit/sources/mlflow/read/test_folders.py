@@ -92,19 +92,8 @@ def test_what_is_damaged_is_kept_and_all_else_is_listed(
     assert not any(record.exc_info for record in caplog.records)
 
 
-def test_a_folder_that_is_deleted_is_gone(
-    made: tuple[Path, dict[str, Any]], tmp_path: Path
-) -> None:
-    root, folders = made
-    shutil.copytree(root, tmp_path / "store")
-    folder, name, _ = folders["run"]
-    shutil.rmtree(tmp_path / "store" / folder.relative_to(root))
-    reader = ClientReader(MlflowConfig(tracking_uri=(tmp_path / "store").as_uri()))
-    assert reader.is_gone(MlflowObject("run", name))
-
-
-@pytest.mark.parametrize("folder", ["tags", "params", "metrics"])
-def test_a_run_without_one_of_its_folders_is_listed(
+@pytest.mark.parametrize("folder", ["", "tags", "params", "metrics"])
+def test_a_run_without_its_folder_is_gone_and_one_without_a_folder_of_it_is_listed(
     made: tuple[Path, dict[str, Any]], folder: str, tmp_path: Path
 ) -> None:
     root, folders = made
@@ -112,4 +101,5 @@ def test_a_run_without_one_of_its_folders_is_listed(
     run, name, _ = folders["run"]
     shutil.rmtree(tmp_path / "store" / run.relative_to(root) / folder)
     reader = ClientReader(MlflowConfig(tracking_uri=(tmp_path / "store").as_uri()))
-    assert name in names(reader)["run"]
+    assert folder or reader.is_gone(MlflowObject("run", name))
+    assert (name in names(reader)["run"]) is bool(folder)
