@@ -143,6 +143,11 @@ def test_every_command_is_there_with_an_example(name: str, invoke: Invoke) -> No
 
 # --- the help is cheap ---------------------------------------------------------------------------
 
+
+def finished(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
 LOADED = """
 import json, resource, sys
 from mlcat_ingest.cli.main import call
@@ -155,20 +160,12 @@ print("LOADED", json.dumps([code, names]))
 
 @pytest.mark.process
 def test_the_help_imports_click_and_the_standard_library_only() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", LOADED], capture_output=True, text=True, check=True, timeout=60
-    )
+    done = finished(sys.executable, "-c", LOADED)
     code, names = json.loads(done.stdout.partition("LOADED ")[2])
     assert code == 0
     # What the interpreter loads at its start by itself, such as editable installs and coverage.
-    bare = subprocess.run(
-        [sys.executable, "-c", "import sys; print(*sys.modules)"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    ).stdout.split()
-    at_start = {name.partition(".")[0] for name in bare}
+    bare = finished(sys.executable, "-c", "import sys; print(*sys.modules)")
+    at_start = {name.partition(".")[0] for name in bare.stdout.split()}
     foreign = set(names) - sys.stdlib_module_names - at_start - {"mlcat_ingest", "click"}
     assert foreign == set()
 
@@ -312,13 +309,7 @@ def test_leaving_at_once_survives_streams_that_nobody_reads(
 @pytest.mark.process
 def test_a_closed_pipe_is_no_error() -> None:
     script = f"{sys.executable} -m mlcat_ingest schema | head -c 1"
-    done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", script],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = finished("bash", "-o", "pipefail", "-c", script)
     assert (done.returncode, done.stdout, done.stderr) == (0, "{", "")
 
 
@@ -327,17 +318,15 @@ def test_a_closed_pipe_is_no_error() -> None:
 def test_streams_that_the_caller_closed_are_no_error(closed: str) -> None:
     shut = " ".join(f"{number}>&-" for number in closed.split())
     script = f"{sys.executable} -m mlcat_ingest schema {shut}"
-    done = subprocess.run(["bash", "-c", script], capture_output=True, check=False, timeout=60)
-    assert (done.returncode, done.stderr) == (0, b"")
+    done = finished("bash", "-c", script)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.process
 @needs_dev_full
 def test_a_standard_output_on_a_full_disk_is_an_error_with_its_place() -> None:
     script = f"{sys.executable} -m mlcat_ingest schema > /dev/full"
-    done = subprocess.run(
-        ["bash", "-c", script], capture_output=True, text=True, check=False, timeout=60
-    )
+    done = finished("bash", "-c", script)
     sentence = "mlcat-ingest: standard output cannot be written: No space left on device\n"
     assert (done.returncode, done.stderr) == (1, sentence)
 

@@ -80,20 +80,8 @@ def test_nothing_to_restore(ancestor: Aspect, theirs: Aspect, current: Aspect) -
 names = st.lists(st.sampled_from("abcdef"), unique=True)
 
 
-@given(names, names, names)
-def test_their_entries_and_those_we_added_are_there(
-    ancestor: list[str], theirs: list[str], ours: list[str]
-) -> None:
-    before, after, now = (
-        {"customProperties": dict.fromkeys(some, "x")} for some in (ancestor, theirs, ours)
-    )
-    rebased = set(rebase_aspect(HOME, before, [after], now).get("customProperties", {}))
-    start, left, right = set(ancestor), set(theirs), set(ours)
-    assert rebased == left | (right - start)
-
-
 @given(st.lists(names, min_size=1, max_size=4), names, names)
-def test_what_any_of_them_added_is_there(
+def test_the_entries_of_the_last_and_what_any_or_we_added_are_there(
     theirs: list[list[str]], ancestor: list[str], ours: list[str]
 ) -> None:
     before, now, *after = (

@@ -52,21 +52,15 @@ def test_at_each_moment_a_search_finds_the_greatest_version_alone() -> None:
     assert len(sink.writes) <= proposals / 200 * 3, "not a request for each version"
 
 
-def test_versions_in_ascending_order_are_as_few_requests() -> None:
+@pytest.mark.parametrize(("sets", "versions", "most"), [(1, 1_000, 30), (400, 3, 14)])
+def test_ascending_versions_and_many_sets_of_few_fill_their_batches(
+    sets: int, versions: int, most: int
+) -> None:
     sink = WatchingSink()
-    run([version_of("m", n) for n in range(1_000)], sink)
+    run([version_of(f"m{name}", n) for n in range(versions) for name in range(sets)], sink)
     sink.look()
     assert sink.wrong == []
-    assert len(sink.writes) <= 1_000 * 2 / 200 * 3
-
-
-def test_many_sets_of_few_versions_fill_their_batches() -> None:
-    sink = WatchingSink()
-    entities = [version_of(f"m{name}", n) for n in (1, 2, 3) for name in range(400)]
-    run(entities, sink)
-    sink.look()
-    assert sink.wrong == []
-    assert len(sink.writes) <= 2 + 3 * 400 * 2 // 200
+    assert len(sink.writes) <= most
 
 
 def test_versions_that_did_not_change_cost_no_write_and_hold_none_up() -> None:

@@ -116,28 +116,18 @@ def test_an_operation_that_there_is_not(store: Store) -> None:
     assert error["extensions"] == {"classification": "OperationNotSupported"}
 
 
+NULL = (
+    "Variable 'u' has an invalid value: Variable 'u' has coerced Null value for "
+    "NonNull type 'String!'"
+)
 SEARCH = "query($i:SearchInput!){search(input:$i){total}}"
 
 
 @pytest.mark.parametrize(
     ("query", "variables", "message"),
     [
-        (
-            "query($u:String!){mlModel(urn:$u){urn}}",
-            {},
-            (
-                "Variable 'u' has an invalid value: Variable 'u' has coerced Null value for "
-                "NonNull type 'String!'"
-            ),
-        ),
-        (
-            "query($u:String!){mlModel(urn:$u){urn}}",
-            {"u": None},
-            (
-                "Variable 'u' has an invalid value: Variable 'u' has coerced Null value for "
-                "NonNull type 'String!'"
-            ),
-        ),
+        ("query($u:String!){mlModel(urn:$u){urn}}", {}, NULL),
+        ("query($u:String!){mlModel(urn:$u){urn}}", {"u": None}, NULL),
         (
             SEARCH,
             {"i": {"type": "NOPE", "query": "*"}},
