@@ -213,7 +213,8 @@ Params = Mapping[str, str] | list[tuple[str, str]]
 class Reply:
     """A reply, read to its end; `peer` and `url` (without credentials) are for messages.
 
-    `again` asks once more, where that is harmless; `is_second` is the reply to that.
+    `again` asks once more, where that is harmless; what it returns says so by `twice`, the words of
+    a message that a second request got no better reply.
     """
 
     status: int
@@ -222,17 +223,12 @@ class Reply:
     peer: str
     url: str
     again: "Callable[[], Reply] | None" = field(default=None, repr=False, compare=False)
-    is_second: bool = False
+    twice: str = ""
 
     @property
     def ok(self) -> bool:
         """Tell whether the status is below 400."""
         return self.status < 400
-
-    @property
-    def twice(self) -> str:
-        """The words of a message that a second request got no better reply."""
-        return ", twice" if self.is_second else ""
 
     @property
     def is_page(self) -> bool:
@@ -389,7 +385,7 @@ class Http(Closing):
 
             def again() -> Reply:
                 second = self._send_with_retries(url, what, send, is_passing)
-                return self._checked(replace(second, is_second=True))
+                return self._checked(replace(second, twice=", twice"))
 
             return again() if reply.is_page else self._checked(replace(reply, again=again))
         return self._checked(reply)
