@@ -204,7 +204,6 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel] | None:
-    """Return the model at `loc` below `model`, None if another type is there."""
     annotation: Any = model
     for step in loc:
         annotation = below(annotation, step)

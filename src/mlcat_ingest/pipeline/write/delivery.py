@@ -219,7 +219,6 @@ class Delivery:
         return Outcome(merged, exact=exact, stamps=stamps)
 
     def _write(self, part: Sequence[MergedEntity]) -> dict[str, list[AspectRejectedError]]:
-        """Write `part` and return the refusals by URN."""
         self._context.cancellation.check()
         proposals = [proposal for entity in part for proposal in entity.proposals]
         refused: dict[str, list[AspectRejectedError]] = {}

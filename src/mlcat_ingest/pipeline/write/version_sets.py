@@ -322,7 +322,6 @@ class LatestVersions:
 
 
 def _latest_in(sets: Mapping[str, StoredEntity]) -> dict[str, str]:
-    """Return the latest versions of stored version sets."""
     return {urn: stored[VERSION_SET_PROPERTIES].value[_LATEST] for urn, stored in sets.items()}
 
 
