@@ -19,11 +19,12 @@ def client(tmp_path: Path) -> Iterator[Any]:
         yield client
 
 
-def ingested(folder: Path) -> Entities:
+def ingested(folder: Path, limit: str = "null") -> Entities:
     """Return the aspects of each model after a run of a recipe that reads everything."""
     recipe = folder / "recipe.yml"
+    config = f"{{tracking_uri: 'sqlite:///{folder}/mlflow.db', limit: {limit}}}"
     recipe.write_text(
-        f"name: states\nsource: {{type: mlflow, config: {{tracking_uri: 'sqlite:///{folder}/mlflow.db'}}}}\n"
+        f"name: states\nsource: {{type: mlflow, config: {config}}}\n"
         "sink: {type: file, config: {path: out.json}}\n"
     )
     assert call([str(recipe), "--full", "-q"]) == 0
@@ -64,6 +65,21 @@ def test_each_of_two_fits_of_one_run_has_its_own_metrics(tmp_path: Path, client:
     models = ingested(tmp_path)
     assert metrics_of(models["first_1"]) == {"rsquared": "0.25"}
     assert metrics_of(models["second_1"]) == {"rsquared": "0.75"}
+
+
+# With a limit the models of the runs are asked for, instead of all.
+@pytest.mark.parametrize("limit", ["null", "2", "1"])
+def test_a_model_that_two_runs_name_is_on_both(tmp_path: Path, client: Any, limit: str) -> None:
+    from mlflow.entities import LoggedModelOutput
+
+    first, second = (client.create_run("0", start_time=at).info.run_id for at in (1, 2))
+    model = logged_model(client, first, "net", auc=0.5)
+    client.log_outputs(second, [LoggedModelOutput(model.model_id, step=3)])
+    models = ingested(tmp_path, limit)
+    assert models.keys() == ({second} if limit == "1" else {first, second})
+    for run in models.values():
+        assert run["mlModelProperties"]["customProperties"]["mlflow.model_id"] == model.model_id
+        assert metrics_of(run) == {"auc": "0.5"}
 
 
 def test_a_metric_logged_for_all_models_of_a_run_is_on_each(tmp_path: Path, client: Any) -> None:

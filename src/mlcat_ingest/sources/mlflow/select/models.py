@@ -395,6 +395,9 @@ class RecentModels:
         self._waiting = {}
         for piece in chunks([run.run_id for run in runs if run.model_outputs], IDS_A_LISTING):
             self._keep(ModelFilter(run_ids=tuple(piece)))
+        # Those that another run made before, or that are gone.
+        named = (output.model_id for run in runs for output in run.model_outputs)
+        self.load_named(model_id for model_id in named if model_id not in self._waiting)
 
     def load_named(self, model_ids: Iterable[str]) -> None:
         """Ask for models by their ids, too."""
@@ -450,6 +453,7 @@ class LoggedModels(RecentModels):
         self._is_wanted = is_wanted
         self._made_ms = 0
         self._in_order = True
+        self._taken: set[str] = set()
 
     def measured_by(self, run: Run) -> tuple[MeasuredModel, ...]:
         """Return the external models of which `run` holds the metrics, and nothing else."""
@@ -465,7 +469,13 @@ class LoggedModels(RecentModels):
         return self._external.measured_by(run)
 
     def load(self, runs: Sequence[Run]) -> None:
-        """Read on to the models that `runs` made, and ask by id for those that do not come up."""
+        """Read on to the models that `runs` made, and ask by id for those that do not come up.
+
+        Those that runs had before are dropped now: two runs of a page can name one model.
+        """
+        for model_id in self._taken:
+            self._waiting.pop(model_id, None)
+        self._taken.clear()
         absent = {
             output.model_id
             for run in runs
@@ -492,9 +502,8 @@ class LoggedModels(RecentModels):
         return models
 
     def forget(self, run: Run) -> None:
-        """Drop the models that `run` made."""
-        for output in run.model_outputs:
-            self._waiting.pop(output.model_id, None)
+        """Have the models that `run` made dropped with the next page."""
+        self._taken.update(output.model_id for output in run.model_outputs)
 
     def read_rest(self, named: Container[str]) -> Iterator[None]:
         """Read the rest of the listing, page by page, and hold only models that are `named`.

@@ -258,12 +258,13 @@ TRAINED = [LoggedModel(f"m-{n}", "1", "net", "READY", "r", created_at_ms=n) for 
 MAKER = a_run("r", model_outputs=(ModelOutput("m-0"), ModelOutput("m-1")))
 
 
-def test_models_are_forgotten_once_their_run_has_come() -> None:
+def test_models_are_forgotten_with_the_page_after_that_of_their_run() -> None:
     taken, left_out = models_of(*TRAINED), models_of(*TRAINED)
     assert list(taken.of(MAKER)) == ["m-0", "m-1"]
     assert left_out.find("m-0", None) is not None
     left_out.forget(MAKER)
     for models in (taken, left_out):
+        models.load([])
         found = [models.find(f"m-{n}", None) for n in range(3)]
         assert [one is not None for one in found] == [False, False, True]
 
