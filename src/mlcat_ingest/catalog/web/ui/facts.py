@@ -48,7 +48,12 @@ from mlcat_ingest.catalog.web.ui.text import (
 )
 from mlcat_ingest.metadata.aspects.ai import SERVICE_DEFINITION
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
-from mlcat_ingest.metadata.aspects.common import BROWSE_PATHS_V2, STATUS, SUB_TYPES
+from mlcat_ingest.metadata.aspects.common import (
+    BROWSE_PATHS_V2,
+    STATUS,
+    SUB_TYPES,
+    VERSION_PROPERTIES,
+)
 from mlcat_ingest.metadata.aspects.governance import INSTITUTIONAL_MEMORY
 from mlcat_ingest.metadata.aspects.ml import (
     ML_MODEL_EVALUATION_DATA,
@@ -104,7 +109,7 @@ _RUN_PAGE: Final = re.compile(
 )
 
 _FIRST: Final = (
-    *("Status", "Duration", "Commit", "Trained on", "Evaluated on", "Datasets", "MLflow"),
+    *("Alias", "Status", "Duration", "Commit", "Trained on", "Evaluated on", "Datasets", "MLflow"),
 )
 """The facts that come first, in their order."""
 
@@ -150,7 +155,9 @@ _CSV: Final = (files("mlcat_ingest.catalog.web.ui") / "facts.csv").read_text(enc
 _ROWS: Final = tuple(starmap(_FactField, csv.reader(_CSV.splitlines()[1:])))
 _COMPOSES: Final = "ServiceComposesApi"
 
-_PARTLY_SHOWN: Final = frozenset({ML_MODEL_TRAINING_DATA, ML_MODEL_EVALUATION_DATA})
+_PARTLY_SHOWN: Final = frozenset(
+    {ML_MODEL_TRAINING_DATA, ML_MODEL_EVALUATION_DATA, VERSION_PROPERTIES}
+)
 
 _SHOWN_IN_PLACE: Final = frozenset(
     {

@@ -57,6 +57,7 @@ def test_versions_have_their_alias_stage_run_and_date(store: Store) -> None:
     assert "churn_2 champion eu Production hare-2 2023-11-14 22:13 UTC" in found.text
     assert "churn_1 Archived hare-1 2023-11-14" in found.text
     assert found.links[at(model("r2"))] == "hare-2"
+    assert "Alias champion eu Version 2" in page(store, at(model("churn_2"))).text
 
 
 def test_a_version_does_not_repeat_the_description_of_its_model(store: Store) -> None:
