@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any, TypeVar
 
-from mlcat_ingest.metadata.aliases import without_sightings
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.reader import Reader
 from mlcat_ingest.sources.mlflow.source import MlflowSource
 from mlcat_ingest.sources.mlflow.values.records import Run
+from mlcat_ingest.testing.conformance.rules import without_sightings
 from support import reading
 
 ReaderT = TypeVar("ReaderT", bound=Reader)

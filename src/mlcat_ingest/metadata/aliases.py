@@ -28,7 +28,6 @@ from typing import Final, Literal, NamedTuple
 
 from mlcat_ingest.core.text import json_or_none
 from mlcat_ingest.metadata.mlflow_keys import ALIASES
-from mlcat_ingest.metadata.proposal import CUSTOM, Aspect, custom_properties
 from mlcat_ingest.metadata.reserved import ALIAS_LOG
 
 MOST: Final = 300
@@ -50,8 +49,7 @@ _ANY: Final = ""
 class Sighting(NamedTuple):
     """At some moment from `begin_ms` to `end_ms`, both included, the alias was at the version.
 
-    `version` is empty for none, and `begin_ms` 0 if it is not known. Of a stage, which several
-    versions can be in, it is only one version that had `left` it.
+    `version` is empty for none, `begin_ms` 0 if unknown; a version that `left` a stage is named.
     """
 
     alias: str
@@ -64,9 +62,8 @@ class Sighting(NamedTuple):
     @property
     def holder(self) -> str:
         """Where it was: `version 3`, `no version`, or `not version 2`."""
-        if self.left:
-            return f"not version {self.left}"
-        return f"version {self.version}" if self.version else "no version"
+        where = f"version {self.version}" if self.version else "no version"
+        return f"not version {self.left}" if self.left else where
 
     @property
     def window(self) -> str:
@@ -137,16 +134,6 @@ def _spelled_out(found: Sequence[Sighting], named: Iterable[str]) -> Iterable[Si
         window = one.begin_ms, one.end_ms
         listed = {other.alias for other in found if other[2:] == one[2:]}
         yield from (Sighting(alias, "", *window) for alias in sorted(every - listed))
-
-
-def without_sightings(aspects: Mapping[str, Aspect]) -> Mapping[str, Aspect]:
-    """Return aspects as every reading of an equal source has them, whenever that is."""
-    return {
-        name: {**aspect, CUSTOM: {key: custom[key] for key in custom if key != ALIAS_LOG}}
-        if (custom := custom_properties(aspect))
-        else aspect
-        for name, aspect in aspects.items()
-    }
 
 
 class AliasEvidence(NamedTuple):

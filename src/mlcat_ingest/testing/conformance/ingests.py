@@ -7,7 +7,6 @@ from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from mlcat_ingest.metadata.aliases import without_sightings
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.codec import canonical, content_hash
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
@@ -27,6 +26,7 @@ from mlcat_ingest.testing.conformance.rules import (
     content_of,
     entities_of,
     read_all,
+    without_sightings,
     words_of,
 )
 from mlcat_ingest.testing.recording import RecordingCatalog

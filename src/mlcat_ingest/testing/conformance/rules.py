@@ -7,9 +7,9 @@ from enum import Enum
 from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeVar
 
-from mlcat_ingest.metadata.aliases import without_sightings
 from mlcat_ingest.metadata.codec import content_hash
-from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.proposal import CUSTOM, Aspect, Entity, custom_properties
+from mlcat_ingest.metadata.reserved import ALIAS_LOG
 from mlcat_ingest.sources.base import (
     AskedState,
     Everything,
@@ -238,3 +238,13 @@ def mapped_entities(source: AnySource, records: Sequence[Any]) -> Iterator[tuple
         if not isinstance(entities, Exception):
             for entity in entities:
                 yield record, entity
+
+
+def without_sightings(aspects: Mapping[str, Aspect]) -> Mapping[str, Aspect]:
+    """Return aspects as every reading of an equal source has them, whenever that is."""
+    return {
+        name: {**aspect, CUSTOM: {key: custom[key] for key in custom if key != ALIAS_LOG}}
+        if (custom := custom_properties(aspect))
+        else aspect
+        for name, aspect in aspects.items()
+    }
