@@ -4,8 +4,11 @@ from typing import Any, Final
 
 CONNECTION_TYPE: Final = "mlcat"
 
-_TEXT: Final = {"type": ["string", "null"]}
-
+_FIELDS: Final = (
+    ("ui_url", "Catalog pages", "Address for task links. Default: the server's address.", "string"),
+    ("ca_bundle", "CA bundle", "PEM file of trusted authorities, on the workers.", "string"),
+    ("timeout_s", "Timeout", "Seconds to wait for a reply.", "number"),
+)
 _OPTIONS: Final = {
     name: {"type": kind, "default": default, "description": text, "example": None}
     | {"version_added": None}
@@ -40,21 +43,8 @@ def get_provider_info() -> dict[str, Any]:
                     },
                 },
                 "conn-fields": {
-                    "ui_url": {
-                        "label": "Catalog pages",
-                        "description": "Address for task links. Default: the server's address.",
-                        "schema": _TEXT,
-                    },
-                    "ca_bundle": {
-                        "label": "CA bundle",
-                        "description": "PEM file of trusted authorities, on the workers.",
-                        "schema": _TEXT,
-                    },
-                    "timeout_s": {
-                        "label": "Timeout",
-                        "description": "Seconds to wait for a reply.",
-                        "schema": {"type": ["number", "null"]},
-                    },
+                    name: {"label": label, "description": text, "schema": {"type": [kind, "null"]}}
+                    for name, label, text, kind in _FIELDS
                 },
             }
         ],

@@ -98,14 +98,11 @@ class SingleWarning:
     """Warns at its first call only: more would hide the output of training."""
 
     def __init__(self) -> None:
-        self._warned = False
-        self._lock = threading.Lock()
+        self._warned = threading.Lock()  # taken by the first, and never given back
 
     def __call__(self, why: str) -> None:
         """Warn of what keeps the catalog from hearing of runs as they end."""
-        with self._lock:
-            first, self._warned = not self._warned, True
-        if first:
+        if self._warned.acquire(blocking=False):
             log.warning(
                 "mlcat-ingest: finished runs reach the catalog only with the scheduled run: %s", why
             )

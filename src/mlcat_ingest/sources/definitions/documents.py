@@ -96,13 +96,12 @@ def read_definitions(paths: Iterable[Path]) -> list[Definition]:
             document, origin = _checked_file(path, names)
         except RecipeValidationError as error:
             sentences.extend(error.problems)
-            continue
         except RecipeError as error:
             sentences.append(str(error))
-            continue
-        tables.extend(_table(document, table) for table in document.tables)
-        if document.sets:
-            with_sets.append((document, origin))  # the lines of others are freed
+        else:
+            tables.extend(_table(document, table) for table in document.tables)
+            if document.sets:
+                with_sets.append((document, origin))  # the lines of others are freed
     for document, origin in () if sentences else with_sets:
         problems = list(names.unknown(document, origin))
         sentences.extend(origin.error(problems).problems if problems else ())

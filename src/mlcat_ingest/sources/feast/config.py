@@ -72,7 +72,6 @@ DEFAULT_SCHEMAS: Final = {"postgres": "public", "redshift": "public", "snowflake
 """The schema that Feast takes by platform where only the database is named."""
 
 FILE_NAME: Final = "feature_store.yaml"
-
 _VARIABLE: Final = re.compile(r"\$(?:(\w+)|\{([^}]*)\})")
 
 # What offline stores call the database and schema of tables that name none.
@@ -88,7 +87,6 @@ _OFFLINE: Final = {
 }
 
 _DEFAULT_REGISTRY: Final = "data/registry.db"
-
 _BESIDE_REGISTRY: Final = {
     "ca_bundle": "cert",
     "client_cert": "client_cert",

@@ -37,12 +37,10 @@ _PAUSE_S: Final = 0.1
 _RETRIES: Final = 5
 """Further attempts where the recipe sets no `retries`."""
 _BROKEN_BODY: Final = frozenset({"IncompleteReadError", "ResponseStreamingError"})
-
 _EXTRAS: Final = {
     **dict.fromkeys(("gs", "gcs"), "gcs"),
     **dict.fromkeys(("az", "abfs", "abfss", "wasb", "wasbs"), "azure"),
 }
-
 _CREDENTIALS: Final = frozenset(
     {"account_key", "anon", "client_secret", "connection_string", "credential", "sas_token"}
 )

@@ -272,12 +272,9 @@ def split_registry(content: bytes, shown: str = "") -> Iterator[RawObject]:
         frame = None
     if frame is None or not frame.ListFields():
         what = "the file is empty" if not content else f"it starts with {content[:20]!r}"
-        hint = (
-            "this is a database of SQLite: write `sqlite:///` before its path"
-            if content.startswith(b"SQLite format 3")
-            else "use the file that `feast apply` writes, such as data/registry.db; if it is that "
-            "file, run `feast apply` again"
-        )
+        hint = "use the file that `feast apply` writes; if it is that file, run `feast apply` again"
+        if content.startswith(b"SQLite format 3"):
+            hint = "this is a database of SQLite: write `sqlite:///` before its path"
         reason = f"the registry {shown} is not a Feast registry, or incomplete: {what}"
         raise ProtocolMismatchError(reason, hint=hint)
     for kind, row in _LISTS.items():

@@ -106,9 +106,6 @@ class _UpstreamDatasets:
         return _UpstreamDatasets(*(tuple(dict.fromkeys(ours + theirs)) for ours, theirs in both))
 
 
-NOTHING: Final = _UpstreamDatasets()
-
-
 @dataclass(frozen=True, slots=True)
 class Upstreams:
     """Finds the datasets of the data sources of one registry, by the options of a recipe.
@@ -121,7 +118,7 @@ class Upstreams:
 
     def of(self, project: str, holder: Any) -> _UpstreamDatasets:
         """Return the datasets of a view, or of what refers to one, through the views below it."""
-        upstream = NOTHING
+        upstream = _UpstreamDatasets()
         for name in _SOURCE_FIELDS:
             if name in holder.DESCRIPTOR.fields_by_name and holder.HasField(name):
                 source = self._complete(project, getattr(holder, name))
@@ -134,7 +131,7 @@ class Upstreams:
     def _of(self, project: str, source: Any, above: frozenset[str]) -> _UpstreamDatasets:
         source = self._complete(project, source)
         if source.name in above:
-            return NOTHING
+            return _UpstreamDatasets()
         location = self._location(source)
         query = ""
         dataset: _SourceLocation | DatasetPlace | Note | None = location
