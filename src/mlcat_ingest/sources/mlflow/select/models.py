@@ -41,6 +41,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     NOTE_TAG,
     LoggedModel,
     MeasuredModel,
+    ModelOutput,
     Run,
     logged_history,
     model_document,
@@ -422,17 +423,14 @@ class RecentModels:
         del until_ms
         return self._waiting.get(model_id)
 
-    def forget(self, run: Run) -> None:
-        """Do nothing: the next page drops the models that `run` made."""
-
 
 class LoggedModels(RecentModels):
     """The logged models of a workspace, from one listing that is read as runs need it.
 
     MLflow lists them in the order they were made, much as it lists runs, so what runs need comes
-    up as they are read, and is forgotten once they have it. A model is looked for there only as far
-    as its run is likely to have made it, and then asked for by its id: it was logged long after the
-    run's end, or it is gone.
+    up as they are read, and goes with the next page. A model is looked for there only as far as its
+    run is likely to have made it, and then asked for by its id: it was logged long after the run's
+    end, or it is gone.
 
     Cost: one listing of all logged models, and a request for each 100 ids a page of runs asks for;
     holds those that were listed before their run.
@@ -453,7 +451,7 @@ class LoggedModels(RecentModels):
         self._is_wanted = is_wanted
         self._made_ms = 0
         self._in_order = True
-        self._taken: set[str] = set()
+        self._taken: list[ModelOutput] = []
 
     def measured_by(self, run: Run) -> tuple[MeasuredModel, ...]:
         """Return the external models of which `run` holds the metrics, and nothing else."""
@@ -473,9 +471,9 @@ class LoggedModels(RecentModels):
 
         Those that runs had before are dropped now: two runs of a page can name one model.
         """
-        for model_id in self._taken:
-            self._waiting.pop(model_id, None)
-        self._taken.clear()
+        for output in self._taken:
+            self._waiting.pop(output.model_id, None)
+        self._taken = [output for run in runs for output in run.model_outputs]
         absent = {
             output.model_id
             for run in runs
@@ -494,16 +492,6 @@ class LoggedModels(RecentModels):
             if too_late or not self._read_page():
                 return None
         return self._waiting[model_id]
-
-    def of(self, run: Run) -> dict[str, LoggedModel]:
-        """Return the listed models that `run` made, by id, and forget them."""
-        models = super().of(run)
-        self.forget(run)
-        return models
-
-    def forget(self, run: Run) -> None:
-        """Have the models that `run` made dropped with the next page."""
-        self._taken.update(output.model_id for output in run.model_outputs)
 
     def read_rest(self, named: Container[str]) -> Iterator[None]:
         """Read the rest of the listing, page by page, and hold only models that are `named`.

@@ -268,8 +268,6 @@ class WorkspaceReading:
                 versions = self._listed.versions.take(run)
                 if versions or self._takes(run):
                     joined.append(self._join(run, versions, children))
-                else:
-                    self._models.forget(run)
             groups = self._groups(version.name for run in joined for version in run.versions)
             versions_of_page = self._with_models(list(self._versions_of(joined)))
             yield [*groups, *joined, *versions_of_page, *self._joined_external_models()]
