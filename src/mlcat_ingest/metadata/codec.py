@@ -68,7 +68,7 @@ def aspect_text(value: object) -> str:
     return text if text.isascii() else text.encode("ascii", _ESCAPED).decode()
 
 
-_ESCAPED: Final = "mlcat.json"
+_ESCAPED: Final = "mlcat_json"
 
 
 def _escape(error: UnicodeError) -> tuple[str, int]:

@@ -336,7 +336,8 @@ class StateSession:
     def _begin(self, sink: Catalog, partition: Partition) -> PartitionPass | None:
         """Return a pass over `partition`, None where the database fails."""
         key = PartitionKey(self._options.recipe, sink.address, partition.key, partition.instance)
-        settings = content_hash([self._options.settings, partition.settings, partition.identity])
+        own = [self._options.settings, self.writer.id]
+        settings = content_hash([*own, partition.settings, partition.identity])
         try:
             with self.database.transaction(write=True) as connection:
                 self._check_identity(connection, key, partition.identity)
