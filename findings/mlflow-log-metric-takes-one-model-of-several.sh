@@ -5,7 +5,7 @@
 # from the loop over them after the first. The store lists them in no order that it promises, most often that of their
 # random ids: which model has the metric differs from training to training, and nothing warns. 3.18.0 takes one, too.
 #
-# Cause: `for model_id in model_ids: return MlflowClient().log_metric(…)` in `mlflow/tracking/fluent.py`.
+# Cause: in `mlflow/tracking/fluent.py` the loop over the models of log_metric() returns in its first round.
 #
 # Output seen:
 #   log_metric:   1 of 4 models has it
