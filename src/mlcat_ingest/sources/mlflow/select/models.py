@@ -41,7 +41,6 @@ from mlcat_ingest.sources.mlflow.values.records import (
     NOTE_TAG,
     LoggedModel,
     MeasuredModel,
-    ModelOutput,
     Run,
     logged_history,
     model_document,
@@ -410,17 +409,12 @@ class RecentModels:
             self._waiting.update((model.model_id, model) for model in page)
 
     def of(self, run: Run) -> dict[str, LoggedModel]:
-        """Return the listed models that `run` made, by id."""
-        models = [self._made_by(run, output.model_id) for output in run.model_outputs]
+        """Return the models that `run`, of the page that was loaded last, made, by id."""
+        models = [self.find(output.model_id) for output in run.model_outputs]
         return of_one_run(model for model in models if model and not model.is_external)
 
-    def _made_by(self, run: Run, model_id: str) -> LoggedModel | None:
-        until_ms = None if run.ended_at_ms is None else run.ended_at_ms + _LATE_MS
-        return self.find(model_id, until_ms)
-
-    def find(self, model_id: str, until_ms: int | None) -> LoggedModel | None:
-        """Return a model if it was asked for and is there."""
-        del until_ms
+    def find(self, model_id: str) -> LoggedModel | None:
+        """Return a model if it was listed or asked for, and is there."""
         return self._waiting.get(model_id)
 
 
@@ -430,7 +424,7 @@ class LoggedModels(RecentModels):
     MLflow lists them in the order they were made, much as it lists runs, so what runs need comes
     up as they are read, and goes with the next page. A model is looked for there only as far as its
     run is likely to have made it, and then asked for by its id: it was logged long after the run's
-    end, or it is gone.
+    end, came up for a page before, or is gone.
 
     Cost: one listing of all logged models, and a request for each 100 ids a page of runs asks for;
     holds those that were listed before their run.
@@ -451,7 +445,7 @@ class LoggedModels(RecentModels):
         self._is_wanted = is_wanted
         self._made_ms = 0
         self._in_order = True
-        self._taken: list[ModelOutput] = []
+        self._taken: set[str] = set()
 
     def measured_by(self, run: Run) -> tuple[MeasuredModel, ...]:
         """Return the external models of which `run` holds the metrics, and nothing else."""
@@ -471,27 +465,31 @@ class LoggedModels(RecentModels):
 
         Those that runs had before are dropped now: two runs of a page can name one model.
         """
-        for output in self._taken:
-            self._waiting.pop(output.model_id, None)
-        self._taken = [output for run in runs for output in run.model_outputs]
-        absent = {
-            output.model_id
-            for run in runs
-            for output in run.model_outputs
-            if self._made_by(run, output.model_id) is None
-        }
-        super().load_named(absent)
+        for model_id in self._taken:
+            self._waiting.pop(model_id, None)
+        named = [(run, output.model_id) for run in runs for output in run.model_outputs]
+        self._taken = {model_id for _, model_id in named}
+        super().load_named(model_id for run, model_id in named if not self._lists(run, model_id))
 
     def load_named(self, model_ids: Iterable[str]) -> None:
-        """Do nothing: the rest of the listing has the models that versions name."""
+        """Ask for models by their ids that are not held: another run made them, or they are gone.
 
-    def find(self, model_id: str, until_ms: int | None) -> LoggedModel | None:
-        """Return a model if it is listed, and made at `until_ms` or before where that is given."""
+        They are dropped as those that runs of the page made.
+        """
+        absent = set(model_ids) - self._waiting.keys() - self._taken
+        self._taken |= absent
+        super().load_named(absent)
+
+    def _lists(self, run: Run, model_id: str) -> bool:
+        """Read on as far as `run` is likely to have made a model, and return whether it is held.
+
+        A run that never ended is no reason to hold all that others made since.
+        """
+        until_ms = (run.ended_at_ms or run.start_time_ms or 0) + _LATE_MS
         while model_id not in self._waiting:
-            too_late = self._in_order and until_ms is not None and self._made_ms > until_ms
-            if too_late or not self._read_page():
-                return None
-        return self._waiting[model_id]
+            if (self._in_order and self._made_ms > until_ms) or not self._read_page():
+                return False
+        return True
 
     def read_rest(self, named: Container[str]) -> Iterator[None]:
         """Read the rest of the listing, page by page, and hold only models that are `named`.

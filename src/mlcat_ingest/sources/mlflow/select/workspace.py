@@ -382,10 +382,7 @@ class WorkspaceReading:
         """Return `versions` with logged models and files, of those too to which no run has led."""
         ids = [None if version.model else version.version.model_id for version in versions]
         self._models.load_named([model_id for model_id in ids if model_id])
-        found = [
-            self._models.find(model_id, version.version.created_at_ms) if model_id else None
-            for version, model_id in zip(versions, ids, strict=True)
-        ]
+        found = [self._models.find(model_id) if model_id else None for model_id in ids]
         apart = self._apart(filter(None, found))
         return [
             self._files.with_document(

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.sources.base import ReadRequest, Remainder, Runs, Shards
+from mlcat_ingest.sources.mlflow.read.reader import ALL_MODELS
 from mlcat_ingest.sources.mlflow.select import models as models_module
 from mlcat_ingest.sources.mlflow.select.models import (
     ExternalModels,
@@ -263,15 +264,36 @@ def test_models_are_forgotten_with_the_page_after_that_of_their_run() -> None:
     models.load([MAKER])
     assert list(models.of(MAKER)) == ["m-0", "m-1"]
     models.load([])
-    found = [models.find(f"m-{n}", None) for n in range(3)]
+    found = [models.find(f"m-{n}") for n in range(3)]
     assert [one is not None for one in found] == [False, False, True]
+
+
+def test_a_version_has_its_model_though_another_run_made_it_and_is_on_an_earlier_page() -> None:
+    runs = [a_run("r1", model_outputs=(ModelOutput("m-1"),)), a_run("r2")]
+    model = LoggedModel("m-1", "1", "net", "READY", "r1")
+    versions = [ModelVersion("net", str(at), f"r{at}", model_id="m-1") for at in (2, 3)]
+    reader = a_reader([model], runs, registered=[RegisteredModel("net")], versions=versions)
+    reader.page = 1
+    found = [one for one in read_all(a_source(reader)) if isinstance(one, JoinedVersion)]
+    assert [(one.version.version, one.model) for one in found] == [("2", model), ("3", model)]
+
+
+def test_a_run_that_never_ended_holds_no_more_models_than_one_that_ended() -> None:
+    day_ms = 24 * HOUR_MS
+    made = [replace(TRAINED[0], model_id=f"m-{n}", created_at_ms=day_ms * n) for n in range(9)]
+    listings = {True: ([one] for one in made), False: iter(())}
+    models = LoggedModels(
+        lambda only: listings[only == ALL_MODELS], ExternalModels(keep=True), lambda _: True
+    )
+    models.load([a_run("r", status="RUNNING", model_outputs=(ModelOutput("m-gone"),))])
+    assert models._waiting.keys() == {"m-0", "m-1", "m-2"}
 
 
 def test_only_named_models_are_kept_of_the_rest_of_the_listing() -> None:
     agent = measured()
     models = models_of(*TRAINED, agent)
     assert len(list(models.read_rest({"m-1", agent.model_id}))) == 1
-    found = [models.find(one, None) for one in ("m-0", "m-1", agent.model_id)]
+    found = [models.find(one) for one in ("m-0", "m-1", agent.model_id)]
     assert [one is not None for one in found] == [False, True, False]
     assert models.measured_by(a_bee()) == (), "no run comes any more"
 
@@ -300,9 +322,9 @@ def test_the_newest_external_models_are_listed_once_for_all_runs_of_metrics() ->
 def test_models_that_were_asked_for_are_dropped_with_the_next_page() -> None:
     models = RecentModels(lambda _: iter([TRAINED]), ExternalModels(keep=True))
     models.load([MAKER])
-    assert models.find("m-1", None) == TRAINED[1]
+    assert models.find("m-1") == TRAINED[1]
     models.load([a_run("other")])
-    assert models.find("m-1", None) is None
+    assert models.find("m-1") is None
 
 
 def test_models_that_nothing_awaits_are_not_held() -> None:
