@@ -115,24 +115,28 @@ def join_agents(
     Of kinds of which none are listed, or some are `unread`, it is left as it is. What they name of
     `unread` kinds is not unknown.
 
-    Cost: a request for each 100 logged models that they name by their ids; a listing of versions.
+    Cost: a request for each 100 logged models that they name by their ids; a listing of versions
+    where they name one.
     """
     if not agents:
         return
     named = [(one, references(one.model.params, one.model.tags)) for one in agents]
-    ids = {uri.partition(":/")[2].lstrip("/") for _, uris in named for uri in uris}
+    used = {uri.partition(":/") for _, uris in named for uri in uris}
+    names = {_ZEROS.sub("/", name.lstrip("/")) for scheme, _, name in used if scheme == "models"}
+    ids = set(filter(_MODEL_ID.fullmatch, names))
     experiments = [one.experiment_id for page in reader.experiments() for one in page]
     made = {
         model.model_id: model.model_id if model.is_external else model.source_run_id or ""
-        for piece in id_pieces(filter(_MODEL_ID.fullmatch, ids))
+        for piece in id_pieces(ids)
         for page in reader.logged_models(experiments, only=ModelFilter(model_ids=piece))
         for model in page
     }
     versions = {
-        f"{one.name}{end}": one
-        for page in reader.model_versions()
+        name: one
+        for page in (reader.model_versions() if names - ids else ())
         for one in page
         for end in (f"/{one.version}", *(f"@{alias}" for alias in one.aliases))
+        if (name := f"{one.name}{end}") in names
     }
     fields = {
         "models",

@@ -202,6 +202,17 @@ def test_what_this_pass_did_not_list_stays() -> None:
     assert list(join_agents(reader, [], {})) == []
 
 
+def test_versions_are_listed_only_for_agents_that_name_one() -> None:
+    reader = FakeReader({"risk": replace(STORE, models=MODELS)}, "risk")
+    listed = []
+    for uri in ("skills:/@o/s/3", f"models:/{MADE}", "models:/llm/3"):
+        model = LoggedModel("m-1", "1", "a", "READY", tags={USES_TAG: uri})
+        agent = JoinedLoggedModel(SCOPE, model, Experiment("1", "e"))
+        assert len(list(join_agents(reader, [agent], {}))) == 1
+        listed.append(("risk", "model_versions") in reader.calls)
+    assert listed == [False, False, True]
+
+
 def test_agents_are_external_models_of_that_type() -> None:
     found = AssetUsers({})
     found.add(JoinedLoggedModel(SCOPE, model, Experiment("1", "e")) for model in MODELS)
