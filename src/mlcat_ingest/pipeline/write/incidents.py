@@ -150,8 +150,8 @@ class Incidents:
         Cost: one read for 200 incidents, and the writes of what changes.
         """
         asked = {
-            one["urn"]: Entity(one["urn"], {INCIDENT_INFO: NOTHING})
-            for entity in stored.values()
+            one["urn"]: Entity(one["urn"], {INCIDENT_INFO: {"entities": [urn]}})
+            for urn, entity in stored.items()
             if INCIDENTS_SUMMARY in entity
             for part in ("activeIncidentDetails", "resolvedIncidentDetails")
             for one in entity[INCIDENTS_SUMMARY].value.get(part) or ()
@@ -160,7 +160,7 @@ class Incidents:
         found, denied = self._reads.read([*asked.values()]) if asked else ({}, [])
         refused: set[str] = set()
         for one in denied:
-            refused.update(asked.pop(one.urn).aspects[INCIDENT_INFO].get("entities", ()))
+            refused.update(asked.pop(one.urn).aspects[INCIDENT_INFO]["entities"])
             self._context.ledger.note("verdict_not_shown", f"{one.urn}: {one.refusals[0]}")
         changed = []
         for urn, entity in asked.items():

@@ -395,16 +395,20 @@ def test_a_refused_removal_leaves_tag_and_incident(
 
 
 @pytest.mark.parametrize("failing", [(OWNED,), ()])
-def test_an_incident_that_may_not_be_read_stays_with_a_note(
+def test_an_incident_that_may_not_be_read_stays_with_a_note_until_it_may(
     world: World, monkeypatch: pytest.MonkeyPatch, failing: Sequence[str]
 ) -> None:
     monkeypatch.setattr(Catalog, "with_incidents", lambda _: ["mlModel"])
     incident = open_incident(world, "one")
-    deny(world, monkeypatch, incident)
     world.fail(*failing)
-    report = world.ingest(verdicts={"incident": [".*"]})
+    world.evaluate["scope"] = "written"
+    with monkeypatch.context() as denied:
+        deny(world, denied, incident)
+        report = world.ingest(verdicts={"incident": [".*"]})
     assert report.note_examples["verdict_not_shown"] == (f"{incident}: 403 no",)
     assert state_of(world.sink.stored[incident]["incidentInfo"]) == "open"
+    resolved = {} if failing else {"incidents resolved": 1}
+    assert world.ingest(verdicts={"incident": [".*"]}).verdicts_shown == resolved
 
 
 def test_what_another_recipe_has_keeps_its_verdict_until_that_one_removes_it(
