@@ -405,8 +405,9 @@ def test_runs_are_forgotten_once_none_comes_any_more() -> None:
 
 
 def test_a_metric_stays_with_the_model_that_was_logged_first_in_a_run() -> None:
-    own, copied = Metric("acc", 0.9, 5, 0, run_id="r"), Metric("f1", 0.5, 6, 0, run_id="r")
-    of_both = Metric("late", 0.7, 9, 0, run_id="r")
+    # By a clock that is ahead of the server's.
+    own, copied = Metric("acc", 0.9, 900, 0, run_id="r"), Metric("f1", 0.5, 6, 0, run_id="r")
+    of_both = Metric("late", 0.7, 1_009, 0, run_id="r")
     facts: dict[str, Any] = {"source_run_id": "r", "status": "READY", "experiment_id": "1"}
     first = LoggedModel("m-1", name="a", created_at_ms=7, metrics=(own, copied, of_both), **facts)
     same = (own, copied._replace(dataset_name="d"), Metric("f1", 0.5, 6, 1, run_id="r"), of_both)
