@@ -343,8 +343,8 @@ class ExternalModels:
         return tuple(sorted({measurement.model for measurement in here}))
 
 
-# Metrics have the time of who logged them, models that of the server. Saving a model, before more
-# can be logged for it, takes longer than clocks differ.
+# Metrics have the time of who logged them, models that of the server. The clocks may differ by as
+# much as a model took to be saved, before more can be logged for it; a later update proves nothing.
 _SAVING_MS: Final = 1_000
 
 
@@ -359,7 +359,8 @@ def of_one_run(models: Iterable[LoggedModel]) -> dict[str, LoggedModel]:
     result = {model.model_id: model for model in models}
     for model in sorted(result.values(), key=lambda model: model.created_at_ms or 0):
         facts = [(m.key, repr(m.value), m.timestamp_ms, m.step, m.run_id) for m in model.metrics]
-        until_ms = (model.created_at_ms or inf) + _SAVING_MS
+        made_ms = model.created_at_ms or inf
+        until_ms = min(made_ms + _SAVING_MS, model.last_updated_at_ms or made_ms)
         copied = {fact for fact in seen.intersection(facts) if (fact[2] or 0) <= until_ms}
         own = (m for m, fact in zip(model.metrics, facts, strict=True) if fact not in copied)
         names = sorted({fact[0] for fact in copied})

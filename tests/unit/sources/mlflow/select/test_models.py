@@ -409,6 +409,7 @@ def test_a_metric_stays_with_the_model_that_was_logged_first_in_a_run() -> None:
     own, copied = Metric("acc", 0.9, 900, 0, run_id="r"), Metric("f1", 0.5, 6, 0, run_id="r")
     of_both = Metric("late", 0.7, 1_009, 0, run_id="r")
     facts: dict[str, Any] = {"source_run_id": "r", "status": "READY", "experiment_id": "1"}
+    facts["last_updated_at_ms"] = 5_000
     first = LoggedModel("m-1", name="a", created_at_ms=7, metrics=(own, copied, of_both), **facts)
     same = (own, copied._replace(dataset_name="d"), Metric("f1", 0.5, 6, 1, run_id="r"), of_both)
     third = LoggedModel("m-3", name="c", created_at_ms=9, metrics=(own, of_both), **facts)
