@@ -16,13 +16,14 @@ from mlcat_ingest.errors import CatalogRequestError, RecipeError
 from mlcat_ingest.metadata.aliases import AliasEvidence, Sighting, answer, decode, versions_in
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
-from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES
+from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES, ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.mlflow_keys import ALIASES
 from mlcat_ingest.metadata.passport import KeptVersion
 from mlcat_ingest.metadata.proposal import Aspect, custom_properties
 from mlcat_ingest.metadata.reserved import ALIAS_LOG, MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.provenance import custom_of
+from mlcat_ingest.sources.mlflow.values.records import PropertyKey
 from mlcat_ingest.workflows.card import kept_versions
 from mlcat_ingest.workflows.names import SearchedCatalog, urn_of
 from mlcat_ingest.workflows.plan_render import Line
@@ -66,7 +67,9 @@ def when(
     number = versions_in(custom.get(ALIASES)).get(alias)
     stage = "" if number else alias.lower()
     is_stage = stage in _STAGES.values()
-    moves = [*_of_stages(catalog, urn)] if is_stage and isinstance(catalog, CatalogClient) else []
+    moves = []
+    if is_stage and isinstance(catalog, CatalogClient):
+        moves = [*_of_stages(catalog, urn, custom.get(PropertyKey.REGISTERED_MODEL))]
     if stage in {one.alias for one in moves}:
         return answer(moves, stage, begin_ms, end_ms)
     hint = f"known are {', '.join(known)}" if known else None
@@ -76,23 +79,27 @@ def when(
     raise CatalogRequestError(what, status=HTTPStatus.NOT_FOUND, hint=hint)
 
 
-def _of_stages(catalog: CatalogClient, group: str) -> Iterator[Sighting]:
+def _of_stages(catalog: CatalogClient, group: str, model: object) -> Iterator[Sighting]:
     """Yield the sightings of stages in the tags of the versions of a model, removed ones too.
 
-    Several versions can be in one stage: one that leaves it proves nothing of the others.
+    Several versions can be in one stage: one that leaves it proves nothing of the others. A group
+    that people make can have the versions of other models.
     """
+    read = [GLOBAL_TAGS, ML_MODEL_PROPERTIES, VERSION_PROPERTIES]
     for page in catalog.search.members(group):
         for chunk in chunks(dict.fromkeys(page), MAX_REQUEST_ITEMS):
-            for urn, stored in catalog.read_many(chunk, [GLOBAL_TAGS, VERSION_PROPERTIES]).items():
+            for urn, stored in catalog.read_many(chunk, read).items():
                 version, tags = stored.get(VERSION_PROPERTIES), stored.get(GLOBAL_TAGS)
-                if version is None or tags is None:
+                number = None if version is None else version.value["version"].get("versionTag")
+                is_other = custom_of(urn, stored).get(PropertyKey.REGISTERED_MODEL) != model
+                if number is None or tags is None or is_other:
                     continue
-                holder = partial(_stages_in, str(version.value["version"]["versionTag"]))
+                holder = partial(_stages_in, number)
                 if tags.version == "1" and not holder(tags.value):
                     continue  # has never been in a stage
                 kept = kept_versions(catalog, urn, [GLOBAL_TAGS]).get(GLOBAL_TAGS, ())
                 for one in in_versions(kept, holder):
-                    yield one if one.version else one._replace(left=holder.args[0])
+                    yield one if one.version else one._replace(left=number)
 
 
 def _stages_in(number: str, tags: Aspect) -> Mapping[str, str]:

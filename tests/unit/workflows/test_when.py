@@ -159,13 +159,22 @@ def test_the_window_of_a_kept_version() -> None:
 @pytest.mark.process
 def test_a_stage_is_answered_by_the_tags_of_all_versions(tmp_path: Path) -> None:
     with running_catalog(tmp_path / "catalog.db") as catalog, CatalogClient(catalog.url) as client:
-        put(catalog.store, GROUP, mlModelGroupProperties={"name": "churn"})
-        for move in ("1 production r", "2 other r", "1 archived r", "2 production r", "3 staging "):
-            number, stage, recipe = move.split(" ")
-            urn, by = model_urn(f"churn_{number}"), {"pipelineName": recipe}
-            version = {"version": {"versionTag": number}, "sortId": number}
-            named = {"versionSet": "urn:li:versionSet:(churn,mlModel)", **version}
-            put(catalog.store, urn, mlModelProperties={"groups": [GROUP]}, versionProperties=named)
+        team, of_churn = group_urn("team"), {"mlflow.registered_model": "churn"}
+        put(catalog.store, GROUP, mlModelGroupProperties={"customProperties": of_churn})
+        put(catalog.store, team, mlModelGroupProperties={"name": "team"})
+        moves = ("1 production r", "2 other r", "1 archived r", "2 production r", "3 staging ")
+        for move in (*moves, "9 production r fraud", "unnamed production r"):
+            number, stage, recipe, *other = move.split(" ")
+            model, by = other[0] if other else "churn", {"pipelineName": recipe}
+            urn, tag = model_urn(f"{model}_{number}"), {"versionTag": number}
+            named = {
+                "versionSet": f"urn:li:versionSet:({model},mlModel)",
+                "version": {} if number == "unnamed" else tag,
+                "sortId": number,
+            }
+            custom = {"mlflow.registered_model": model}
+            properties = {"groups": [GROUP, team], "customProperties": custom}
+            put(catalog.store, urn, mlModelProperties=properties, versionProperties=named)
             tags = {"tags": [{"tag": f"urn:li:tag:mlflow_{stage}"}]}
             catalog.store.write([Write(urn, "globalTags", tags, system_metadata=by)])
         found = when(client, "Production", GROUP, 2**42, 2**42)
@@ -178,6 +187,9 @@ def test_a_stage_is_answered_by_the_tags_of_all_versions(tmp_path: Path) -> None
         # A tag that a person set says nothing of MLflow.
         with pytest.raises(CatalogRequestError, match="no history of alias 'Staging'"):
             when(client, "Staging", GROUP, 2**42, 2**42)
+        # The versions in a person's group are of other models.
+        with pytest.raises(CatalogRequestError, match="no history of alias 'Production'"):
+            when(client, "Production", team, 2**42, 2**42)
         # An alias may have the name of a stage.
         alias = SET._replace(alias="Production")
         custom = {"mlcat.alias_log": encode([alias])}
