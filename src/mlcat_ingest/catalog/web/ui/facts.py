@@ -19,14 +19,13 @@ from mlcat_ingest.catalog.schema.virtual import Identity
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.lineage import versions_of
 from mlcat_ingest.catalog.web.ui.lists import (
-    FIRST_STEP,
     PAGE_ROWS,
     PROPERTIES,
     Aspects,
     ListColumn,
     Listing,
-    at_first_step,
     display_name,
+    model_rows,
     properties_of,
     referrers,
     trial_of,
@@ -232,7 +231,7 @@ def overview(store: Store, urn: str, aspects: Aspects, properties: Mapping[str, 
     )
     return Overview(
         facts=facts_of(store, urn, aspects, properties),
-        metrics=metrics(training),
+        metrics=metrics(store, urn, training),
         curves={name: page.curve(name) for name in curves} if page else {},
         tables=[table for table in (*_tables(custom, page), schema) if table.rows],
         parameters=_hyper_parameters(training),
@@ -350,19 +349,19 @@ def _code(custom: Mapping[str, str], addresses: Sequence[Piece]) -> Iterator[Fac
     yield Fact("Code", tuple(piece for piece in addresses if piece not in own[:1]))
 
 
-def metrics(properties: Mapping[str, Any]) -> list[tuple[str, Rounded]]:
+def metrics(store: Store, urn: str, properties: Mapping[str, Any]) -> list[tuple[str, Rounded]]:
     """Return the training metrics, by name; online ones are marked as such.
 
-    Those of a version are often the first values, where its run has the last: the step is said.
+    Those of a version may be the first values, where its run has other ones: both are said.
     """
-    first = at_first_step(properties)
+    (row,) = model_rows(store, [urn])
     found = [
         (f"{name} (online)", rounded(value))
         for name, value in _named_values(properties, "onlineMetrics")
     ]
     for name, text in _named_values(properties, "trainingMetrics"):
-        value, step = rounded(text), f" at {FIRST_STEP}" if f"metrics.{name}" in first else ""
-        found.append((name, Rounded(f"{value}{step}", f"{value.full}{step}")))
+        key = f"metrics.{name}"
+        found.append((name, row.shown(key) if key in row.first else rounded(text)))
     return sorted(found)
 
 

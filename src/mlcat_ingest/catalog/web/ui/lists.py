@@ -86,7 +86,7 @@ _CLI_RECIPE: Final = re.compile(r"\[CLI\] .*\[(?P<recipe>[^\[\]]+)\]")
 
 _COMPLETE: Final = frozenset({"", "FINISHED"})
 _UNSUCCESSFUL: Final = frozenset({"FAIL", "PRUNED", "RUNNING", "WAITING"})
-FIRST_STEP: Final = "step 0"
+_FIRST_STEP: Final = "step 0"
 """The description of a metric of that step, which a version often has."""
 
 MOST_METRICS: Final = 4
@@ -171,8 +171,8 @@ class ListRow:
             return value
         last = rounded(self.maker.numbers.get(name, "") if self.maker is not None else "")
         return Rounded(
-            f"{value} at {FIRST_STEP}{last and f', last {last}'}",
-            f"{value.full} at {FIRST_STEP}{last and f', last {last.full}'}",
+            f"{value} at {_FIRST_STEP}{last and f', last {last}'}",
+            f"{value.full} at {_FIRST_STEP}{last and f', last {last.full}'}",
         )
 
 
@@ -477,13 +477,13 @@ def page_directions(
     )
 
 
-def at_first_step(properties: Mapping[str, Any]) -> tuple[str, ...]:
+def _at_first_step(properties: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the metrics of a registered version that are of the first step, of any dataset."""
     of_version = RUN_MODEL in (properties.get("customProperties") or {})
     return tuple(
         f"metrics.{entry.get('name')}"
         for entry in properties.get("trainingMetrics") or []
-        if of_version and scalar(entry.get("description")).partition(",")[0] == FIRST_STEP
+        if of_version and scalar(entry.get("description")).partition(",")[0] == _FIRST_STEP
     )
 
 
@@ -522,7 +522,7 @@ def _row(urn: str, stored: Aspects | None) -> ListRow:
         custom=custom,
         marks=tuple(_marks(custom)),
         numbers=numbers_of(properties),
-        first=at_first_step(properties),
+        first=_at_first_step(properties),
     )
 
 

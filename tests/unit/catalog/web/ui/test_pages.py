@@ -283,7 +283,7 @@ def test_the_head_of_a_run_names_datasets_without_a_place(
 
 @pytest.mark.parametrize(
     ("custom", "shown"),
-    [({"mlflow.run_model": model("r")}, "acc 0.9 loss 1 at step 0"), ({}, "acc 0.9 loss 1 ")],
+    [({"mlflow.run_model": model("r")}, "acc 0.9 f1 0.8 loss 1 at step 0, last 0.5 "), ({}, "acc")],
 )
 def test_the_first_values_of_a_version_name_their_step(
     store: Store, custom: dict[str, str], shown: str
@@ -291,10 +291,13 @@ def test_the_first_values_of_a_version_name_their_step(
     metrics = [
         {"name": "loss", "value": "1.0", "description": "step 0"},
         {"name": "acc", "value": "0.9", "description": "step 30"},
+        {"name": "f1", "value": "0.8", "description": "step 0"},
     ]
     properties = {"trainingMetrics": metrics, "customProperties": custom}
     put(store, model("v"), mlModelProperties=properties)
-    assert f"Metrics 2 {shown}" in page(store, at(model("v"))).text
+    of_run = [{"name": "f1", "value": "0.8"}, {"name": "loss", "value": "0.5"}]
+    put(store, model("r"), mlModelProperties={"trainingMetrics": of_run})
+    assert f"Metrics 3 {shown}" in page(store, at(model("v"))).text
     assert ("at step" in page(store, at(model("v"))).text) is bool(custom)
 
 
