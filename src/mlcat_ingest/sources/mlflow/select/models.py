@@ -460,7 +460,7 @@ class LoggedModels(RecentModels):
             while (
                 self._in_order
                 and self._made_ms <= until_ms
-                and len(self._waiting) < HELD_MODELS
+                and len(self._waiting) - len(self._taken) < HELD_MODELS
                 and self._read_page()
             ):
                 pass

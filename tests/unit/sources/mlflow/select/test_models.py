@@ -165,8 +165,16 @@ def test_what_waits_while_a_long_run_of_metrics_is_looked_at_is_bounded(
     reader = a_reader(made, [a_bee(metrics=(Metric("score", 0.5, 500 * HOUR_MS),)), *runs])
     records = (one for one in records_of(a_source(reader)) if isinstance(one, JoinedRun))
     assert next(records).run_id == BEE
-    assert reader.pages["logged_models 1"] == 5
+    assert reader.pages["logged_models 1"] == 6
     assert all(one.models for one in records)
+
+
+def test_models_of_the_page_do_not_count_as_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models_module, "HELD_MODELS", 2)
+    pages = iter([TRAINED[:2], [measured()]])
+    models = LoggedModels(lambda _: pages, ExternalModels(keep=True), lambda _: True)
+    models.load([MAKER, a_bee()])
+    assert [one.name for one in models.measured_by(a_bee())] == ["agent"]
 
 
 def test_the_listing_is_read_no_further_than_the_last_metric_of_a_run() -> None:
