@@ -19,7 +19,7 @@ from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
 from mlcat_ingest.metadata.codec import loads
-from mlcat_ingest.metadata.diff import AspectDiff, Sign, diff_aspect, value_beside
+from mlcat_ingest.metadata.diff import AspectDiff, Sign, diff_aspect, value_beside, value_text
 from mlcat_ingest.metadata.proposal import custom_properties
 from mlcat_ingest.metadata.reserved import ALIAS_LOG
 
@@ -216,10 +216,11 @@ def _changes(diff: AspectDiff) -> Iterator[_ChangedValue]:
         for change in field.changes:
             # Of entries without a key the label is the whole entry.
             label = "" if isinstance(parsed(change.label), dict) else change.label
-            old, new = (
-                cut(_in_words(value_beside(label, field.field, value)), _VALUE_CHARS)
-                for value in _differing(change.old, change.new)
-            )
+            values = _differing(change.old, change.new)
+            words = [_in_words(value_beside(label, field.field, one)) for one in values]
+            if words[0] == words[1]:  # they differ as JSON alone
+                words = [value_text(label, field.field, one) for one in values]
+            old, new = (cut(text, _VALUE_CHARS) for text in words)
             yield _ChangedValue(change.sign, field.field, cut(label, _LABEL_CHARS), old, new)
         if field.reordered and not field.changes:
             yield _ChangedValue("changed", field.field, "", "", "in another order")

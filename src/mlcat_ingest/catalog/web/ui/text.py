@@ -5,6 +5,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final, Self
 from urllib.parse import quote, urlencode
 
@@ -148,16 +149,22 @@ def scalar(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def in_words(value: Any) -> str:
-    """Return a JSON value in words: the entries of a list, `name: value` of an object."""
+def in_words(value: Any, levels: int = 20) -> str:
+    """Return a JSON value in words: the entries of a list, `name: value` of an object.
+
+    What is more than `levels` deep, in hostile values only, is `…`.
+    """
+    inner = partial(in_words, levels=levels - 1)
     match value:
+        case list() | dict() if not levels:
+            return "…"
         case list():
             return ", ".join(
-                " ".join(map(in_words, one.values())) if isinstance(one, dict) else in_words(one)
+                " ".join(map(inner, one.values())) if isinstance(one, dict) else inner(one)
                 for one in value
             )
         case dict():
-            return ", ".join(f"{name}: {in_words(one)}" for name, one in value.items())
+            return ", ".join(f"{name}: {inner(one)}" for name, one in value.items())
         case _:
             return scalar(value)
 

@@ -239,3 +239,9 @@ def test_values_are_in_words(store: Store) -> None:
     assert "mlflow.aliases m@a, m@b" in shown
     assert ("n []" in shown, "t {x" in shown) == (True, True)
     assert '"' not in shown
+    write(store, {"customProperties": {"n": '{"a": 1}', "mlflow.x": "[" * 900 + "]" * 900}})
+    write(store, {"customProperties": {"n": '{"a": "1"}', "mlflow.x": "[" * 900 + "]" * 900}})
+    # Values that are equal in words are JSON; the levels of a nested value have an end.
+    shown = text(store)
+    assert 'customProperties n {"a": 1} → {"a": "1"}' in shown
+    assert "mlflow.x …" in shown
