@@ -257,7 +257,7 @@ _CLOCKS_DIFFER_MS: Final = 3_600_000
 """Runs start by the clocks of those who log them, and models are made by that of the server."""
 
 HELD_MODELS: Final = 5_000
-"""Logged models that wait for their runs while those of one run's metrics are looked for."""
+"""Logged models that wait for their runs while another is looked for in the listing."""
 
 EXTERNAL_MODELS: Final = 500
 """External models that a pass over changes reads again, those that were made last."""
@@ -430,7 +430,7 @@ class LoggedModels(RecentModels):
     MLflow lists them in the order they were made, much as it lists runs, so what runs need comes
     up as they are read, and goes with the next page. A model is looked for there only as far as its
     run is likely to have made it, and then asked for by its id: it was logged long after the run's
-    end, came up for a page before, or is gone.
+    end, came up for a page before, or is gone; or too many others wait for their runs.
 
     Cost: one listing of all logged models, and a request for each 100 ids a page of runs asks for;
     holds those that were listed before their run.
@@ -460,7 +460,7 @@ class LoggedModels(RecentModels):
             while (
                 self._in_order
                 and self._made_ms <= until_ms
-                and len(self._waiting) - len(self._taken) < HELD_MODELS
+                and self._has_room()
                 and self._read_page()
             ):
                 pass
@@ -493,9 +493,13 @@ class LoggedModels(RecentModels):
         """
         until_ms = (run.ended_at_ms or run.start_time_ms or 0) + _LATE_MS
         while model_id not in self._waiting:
-            if (self._in_order and self._made_ms > until_ms) or not self._read_page():
+            is_late = self._in_order and self._made_ms > until_ms
+            if is_late or not self._has_room() or not self._read_page():
                 return False
         return True
+
+    def _has_room(self) -> bool:
+        return len(self._waiting) - len(self._taken) < HELD_MODELS
 
     def read_rest(self, named: Container[str]) -> Iterator[None]:
         """Read the rest of the listing, page by page, and hold only models that are `named`.

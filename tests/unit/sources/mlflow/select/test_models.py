@@ -286,15 +286,19 @@ def test_a_version_has_its_model_though_another_run_made_it_and_is_on_an_earlier
     assert [(one.version.version, one.model) for one in found] == [("2", model), ("3", model)]
 
 
-def test_a_run_that_never_ended_holds_no_more_models_than_one_that_ended() -> None:
-    day_ms = 24 * HOUR_MS
-    made = [replace(TRAINED[0], model_id=f"m-{n}", created_at_ms=day_ms * n) for n in range(9)]
-    listings = {True: ([one] for one in made), False: iter(())}
+@pytest.mark.parametrize(("hours", "room", "held"), [(24, 99, 3), (0, 3, 4)])
+def test_no_more_than_a_day_and_no_more_than_there_is_room_for_is_held_for_a_run_without_end(
+    hours: int, room: int, held: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models_module, "HELD_MODELS", room)
+    made = [replace(TRAINED[0], model_id=f"m-{n}") for n in range(9)]
+    pages = ([replace(one, created_at_ms=n * hours * HOUR_MS)] for n, one in enumerate(made))
+    listings = {True: pages, False: iter([made[8:]])}
     models = LoggedModels(
         lambda only: listings[only == ALL_MODELS], ExternalModels(keep=True), lambda _: True
     )
-    models.load([a_run("r", status="RUNNING", model_outputs=(ModelOutput("m-gone"),))])
-    assert models._waiting.keys() == {"m-0", "m-1", "m-2"}
+    models.load([a_run("r", status="RUNNING", model_outputs=(ModelOutput("m-8"),))])
+    assert [*models._waiting] == [*(f"m-{n}" for n in range(held)), "m-8"]
 
 
 def test_only_named_models_are_kept_of_the_rest_of_the_listing() -> None:
