@@ -203,12 +203,12 @@ def test_what_this_pass_did_not_list_stays() -> None:
 
 
 def test_versions_are_listed_only_for_agents_that_name_one() -> None:
-    reader = FakeReader({"risk": replace(STORE, models=MODELS)}, "risk")
-    listed = []
+    reader, listed = FakeReader({"risk": replace(STORE, models=MODELS)}, "risk"), []
     for uri in ("skills:/@o/s/3", f"models:/{MADE}", "models:/llm/3"):
-        model = LoggedModel("m-1", "1", "a", "READY", tags={USES_TAG: uri})
-        agent = JoinedLoggedModel(SCOPE, model, Experiment("1", "e"))
-        assert len(list(join_agents(reader, [agent], {}))) == 1
+        model = replace(MODELS[1], tags={USES_TAG: uri})
+        assert list(
+            join_agents(reader, [JoinedLoggedModel(SCOPE, model, Experiment("1", "e"))], {})
+        )
         listed.append(("risk", "model_versions") in reader.calls)
     assert listed == [False, False, True]
 

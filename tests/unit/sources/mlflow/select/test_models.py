@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.sources.base import ReadRequest, Remainder, Runs, Shards
-from mlcat_ingest.sources.mlflow.read.reader import ALL_MODELS
+from mlcat_ingest.sources.mlflow.read.reader import ALL_MODELS, ModelFilter
 from mlcat_ingest.sources.mlflow.select import models as models_module
 from mlcat_ingest.sources.mlflow.select.models import (
     ExternalModels,
@@ -293,10 +293,8 @@ def test_no_more_than_a_day_and_no_more_than_there_is_room_for_is_held_for_a_run
     monkeypatch.setattr(models_module, "HELD_MODELS", room)
     made = [replace(TRAINED[0], model_id=f"m-{n}") for n in range(9)]
     pages = ([replace(one, created_at_ms=n * hours * HOUR_MS)] for n, one in enumerate(made))
-    listings = {True: pages, False: iter([made[8:]])}
-    models = LoggedModels(
-        lambda only: listings[only == ALL_MODELS], ExternalModels(keep=True), lambda _: True
-    )
+    listings = {ALL_MODELS: pages, ModelFilter(model_ids=("m-8",)): iter([made[8:]])}
+    models = LoggedModels(listings.__getitem__, ExternalModels(keep=True), lambda _: True)
     models.load([a_run("r", status="RUNNING", model_outputs=(ModelOutput("m-8"),))])
     assert [*models._waiting] == [*(f"m-{n}" for n in range(held)), "m-8"]
 
