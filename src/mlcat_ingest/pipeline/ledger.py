@@ -29,7 +29,7 @@ class Ledger:
 
     Stages compute, and tell nobody else. The order is the rule that a killed run relies on:
 
-    1. `page` and `mapped` book what was read; a record that is not used is `unusable`.
+    1. `page`, `mapped` and `page_mapped` book what was read; an unusable record is `unusable`.
     2. `begin` comes before the write of a batch: from then on the rows of before equal nothing, and
        results and stamps of its entities do not count.
     3. `settle` comes after it, and before the URNs are released: the end of a pass waits for that.
@@ -45,7 +45,7 @@ class Ledger:
         self._tally = tally
         self._tracker = Tracker(self.state, tally.clean)
         self._saving = threading.Lock()
-        self.note, self.count = tally.note, tally.count
+        self.note, self.count, self.page_mapped = tally.note, tally.count, self._tracker.touch
         self.lineage, self.state_failed = tally.lineage, tally.state_failed
 
     def page(
@@ -74,13 +74,16 @@ class Ledger:
         """
         self._tally.features(links)
         has_content = any(entity.aspects or entity.only_if_absent for entity in entities)
-        if has_content and not self._tracker.track(record, entities, looked_up=looked_up):
-            known = () if record is None else record.known_urns
+        is_same = has_content and not self._tracker.track(record, entities, looked_up=looked_up)
+        # A full pass reports of all that it maps, one over changes only of what it merges.
+        is_told = not is_same or (record is not None and record.part.full is not None)
+        for entity in entities if is_told else ():
+            self._tally.notes(entity)
+        if is_same:
+            known = () if record is None else {*record.known_urns}
             unchanged = [one.urn for one in entities if one.only_if_absent or one.urn in known]
             self._tally.passed_over(unchanged, self.state.entities.removed(unchanged))
             return (), unchanged
-        for entity in entities:
-            self._tally.notes(entity)
         if not has_content:
             self._keep(record, [entity.urn for entity in entities])
             return (), ()
@@ -177,8 +180,7 @@ class Ledger:
     def _flush(self) -> bool:
         """Save the rows that wait; return whether the database still takes them."""
         with self._saving:
-            rows = self._tracker.take_rows()
-            if rows:
+            if rows := self._tracker.take_rows():
                 self.state.database.save((records.SAVE, rows))
         return self.state.remembers
 

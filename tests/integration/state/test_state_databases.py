@@ -133,7 +133,7 @@ def test_fingerprints_and_reasons_are_found_by_kind(connection: SqlConnection) -
 def test_what_is_still_listed_is_noted(connection: SqlConnection) -> None:
     part_id = partitions.begin(connection, KEY, "s", {}).key.id
     connection.execute_many(records.SAVE, [row(part_id, f"r{n}") for n in range(700)])
-    records.touch(connection, part_id, "run", [f"r{n}" for n in range(600)], 7)
+    records.touch(connection, part_id, 7, {"run": [f"r{n}" for n in range(600)]})
     seen = connection.scalar("SELECT count(*) FROM state_record WHERE seen_in_pass = 7")
     assert seen == 600
 

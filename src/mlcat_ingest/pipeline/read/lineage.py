@@ -54,18 +54,15 @@ class LineageCheck:
         self._models: dict[str, int] = {}
         self._beyond = False
 
-    def watch(self, entities: Iterable[Entity]) -> bool:
-        """Take note of the datasets that `entities` refer to; return whether there are any.
+    def watch(self, entities: Iterable[Entity]) -> None:
+        """Take note of the datasets that `entities` refer to.
 
         Cost: memory for 20,000 URNs at most.
         """
-        refers = False
-        for entity in entities:
-            for urn in datasets_of(entity):
-                refers = True
-                if self._enabled and not marks_removed(entity):
+        for entity in entities if self._enabled else ():
+            if not marks_removed(entity):
+                for urn in datasets_of(entity):
                     self._note(urn)
-        return refers
 
     def _note(self, urn: str) -> None:
         if urn in self._models or len(self._models) < MOST:

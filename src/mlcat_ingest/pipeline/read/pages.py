@@ -15,7 +15,7 @@ from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.read.enrich import Enricher
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys
-from mlcat_ingest.pipeline.read.lineage import LineageCheck
+from mlcat_ingest.pipeline.read.lineage import LineageCheck, datasets_of
 from mlcat_ingest.pipeline.read.links import Linker
 from mlcat_ingest.pipeline.state.tracker import TrackedRecord
 from mlcat_ingest.sources.base import (
@@ -93,10 +93,13 @@ class PageMapper:
             linked = self._linker.link([entities for _, entities in mapped])
             for (tracked, _), (entities, links) in zip(mapped, linked, strict=True):
                 # Features for the links, and datasets for the report.
-                looked_up = self._lineage.watch(entities) or bool(links)
+                looked_up = bool(links) or any(map(datasets_of, entities))
                 to_merge, same = ledger.mapped(tracked, entities, links, looked_up=looked_up)
                 self._evaluator.add_unchanged(same)
+                is_full = tracked is not None and tracked.part.full is not None
+                self._lineage.watch(entities if is_full else to_merge)
                 yield from to_merge
+        ledger.page_mapped(page)
 
     def _map(
         self, source: Source[Any], record: Any, tracked: TrackedRecord | None

@@ -47,8 +47,8 @@ CHANGED_GROUPS: Final = 100
 """How many changed groups a report names."""
 
 _WRITTEN: Final = frozenset({"created", "updated", "removed"})
-_WRITTEN_MORE: Final = frozenset({"mlModelGroup", "versionSet"})
-"""Types of entities that may be written more than once in a run. Each counts once."""
+_COUNTED_ONCE: Final = frozenset({"mlModelGroup", "versionSet", "tag", "container"})
+"""Types of entities that may be written, or referred to, more than once in a run."""
 
 _RANKS: Final = (
     *("unchanged", "still_removed", "left_out"),
@@ -168,7 +168,7 @@ class Tally:
             if before is not None:
                 self._counts[entity_type, before] -= 1
                 counted = max(before, kind, key=_RANKS.index)
-            if before is not None or entity_type in _WRITTEN_MORE:
+            if before is not None or entity_type in _COUNTED_ONCE:
                 self._kinds[hash(urn)] = counted
             self._counts[entity_type, counted] += 1
 

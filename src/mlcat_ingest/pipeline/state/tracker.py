@@ -118,6 +118,7 @@ class Tracker:
         """The rows that wait to be saved."""
         self._held: list[RecordRow] = []
         self._written: set[int] = set()
+        self._same: dict[str, list[str]] = {}
         self.refused_without_record = False
 
     def changes(
@@ -129,8 +130,8 @@ class Tracker:
         of what the catalog does not hold any more as it was; one that is not remembered has no
         `TrackedRecord`.
 
-        Cost: two statements for each 500 records; in a full pass one request for a batch of
-        entities of a type.
+        Cost: a statement for each 500 records; in a full pass one request for a batch of entities
+        of a type.
         """
         part = page.partition
         if not self._state.remembers or not isinstance(part, PartitionPass):
@@ -148,44 +149,38 @@ class Tracker:
         rows = [version and known.get((version.kind, version.id)) for version in versions]
         if part.full is not None:
             rows = _with_matching_stamps(rows, read_stamps)
-        equal = self._equal(part, versions, rows)
+        same = self._same_rows(part, versions, rows)
         changed: list[tuple[Any, TrackedRecord | None]] = []
-        same: dict[str, list[str]] = {}
         urns: list[str] = []
-        for record, version, row, is_equal in zip(page.records, versions, rows, equal, strict=True):
-            if version is not None and row is not None and is_equal:
-                same.setdefault(version.kind, []).append(version.id)
-                urns.extend(row.entities)
+        for record, version, row, equal in zip(page.records, versions, rows, same, strict=True):
+            if version is not None and equal is not None:
+                self._same.setdefault(version.kind, []).append(version.id)
+                urns.extend(equal.entities)
             else:
                 changed.append((record, version and TrackedRecord(part, version, row)))
-        for kind, kind_ids in same.items():
-            self._touch(part, kind, kind_ids)
         return changed, urns
 
-    def _equal(
+    def _same_rows(
         self,
         part: PartitionPass,
         versions: Sequence[RecordVersion | None],
         rows: Sequence[RecordRow | None],
-    ) -> list[bool]:
-        """Return for each record of a page if nothing has to be done about it."""
-        equal = [
-            version is not None
-            and row is not None
-            and self._is_unchanged(part, version, row, version.digest)
+    ) -> list[RecordRow | None]:
+        """Return the row of each record of a page about which nothing has to be done, else None."""
+        same = [
+            row
+            if version and row and self._is_unchanged(part, version, row, version.digest)
+            else None
             for version, row in zip(versions, rows, strict=True)
         ]
         # Another record of an entity that changes, or the same one as it is listed again.
         changing = {
             urn
-            for row, is_equal in zip(rows, equal, strict=True)
-            if row is not None and not is_equal
+            for row, equal in zip(rows, same, strict=True)
+            if row is not None and equal is None
             for urn in row.entities
         }
-        return [
-            is_equal and row is not None and changing.isdisjoint(row.entities)
-            for row, is_equal in zip(rows, equal, strict=True)
-        ]
+        return [row if row and changing.isdisjoint(row.entities) else None for row in same]
 
     def track(
         self, record: TrackedRecord | None, entities: Sequence[Entity], *, looked_up: bool = False
@@ -200,10 +195,10 @@ class Tracker:
         part, version, known = record.part, record.version, record.known
         # What has no JSON form has no hash: it is refused when it is written.
         record.digest = (not looked_up and version.digest) or (
-            record_hash([[entity.urn, *entity.aspects.items()] for entity in entities]) or ""
+            record_hash([*map(_content, entities)]) or ""
         )
         if known and self._is_unchanged(part, version, known, record.digest):
-            self._touch(part, version.kind, [version.id])
+            self._same.setdefault(version.kind, []).append(version.id)
             return False
         self._name(record, [entity.urn for entity in entities if not entity.only_if_absent])
         record.left.update(record.urns)
@@ -282,8 +277,7 @@ class Tracker:
     def release_held(self) -> None:
         """Have all rows wait to be saved, once all that was read is settled."""
         with self._lock:
-            self.rows.extend(self._held)
-            self._held = []
+            self.rows, self._held = [*self.rows, *self._held], []
 
     def forget(self) -> None:
         """Have no record wait any more."""
@@ -307,10 +301,21 @@ class Tracker:
             and (not self._written or self._written.isdisjoint(map(hash, known.entities)))
         )
 
-    def _touch(self, part: PartitionPass, kind: str, ids: Sequence[str]) -> None:
-        self._state.database.change(
-            lambda connection: records.touch(connection, part.part_id, kind, ids, part.number)
-        )
+    def touch(self, page: Page[Any]) -> None:
+        """Save that the source still lists those of `page`, all of it mapped, that did not change.
+
+        Cost: one transaction if there are any.
+        """
+        part, same, self._same = page.partition, self._same, {}
+        if isinstance(part, PartitionPass) and same:
+            row = part.part_id, part.number
+            self._state.database.change(lambda connection: records.touch(connection, *row, same))
+
+
+def _content(entity: Entity) -> list[object]:
+    """Return all of an entity that its merge depends on; aspects count in their order."""
+    how = entity.only_if_absent, sorted(entity.adds_only), entity.formerly
+    return [entity.urn, *how, *entity.aspects.items()]
 
 
 def _with_matching_stamps(
@@ -320,8 +325,6 @@ def _with_matching_stamps(
     kept = [row.aspect_stamps for row in rows if row is not None and row.aspect_stamps]
     same = iter(matching(kept, read_stamps))
     return [
-        row._replace(aspect_stamps="")
-        if row is not None and row.aspect_stamps and not next(same)
-        else row
+        row and (row if not row.aspect_stamps or next(same) else row._replace(aspect_stamps=""))
         for row in rows
     ]

@@ -4,7 +4,7 @@ import logging
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,7 +24,7 @@ from mlcat_ingest.errors import (
     RecordError,
     SourceUnavailableError,
 )
-from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
+from mlcat_ingest.metadata.proposal import Aspect, Entity, Note, Proposal
 from mlcat_ingest.pipeline.report.report import EntityCounts, Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state import database as state_database
@@ -1020,26 +1020,75 @@ def test_a_full_pass_over_what_did_not_change_asks_for_stamps_and_reads_no_value
     assert world.sink.reads[0] == [model_urn("t449")]
 
 
-class Trained(Remembering):
-    """Its things are models of one dataset, of which every pass reports whether it is there."""
+@dataclass
+class Trained(Whole):
+    """Its things are models of one dataset, of which a full pass reports whether it is there.
+
+    `how` has further fields of these entities.
+    """
+
+    how: Mapping[str, Any] = field(default_factory=dict)
 
     def map(self, record: FakeRecord) -> list[Entity]:
-        (entity,) = super().map(record)
-        return [replace(entity, aspects={**TRAINED, **entity.aspects})]
+        tag, model = super().map(record)
+        notes = (Note("truncated", "a parameter"),)
+        aspects = {**TRAINED, **model.aspects}
+        return [tag, replace(model, aspects=aspects, notes=notes, **self.how)]
+
+
+def trained(*values: str, **how: Any) -> Trained:
+    return Trained(records=whole(*values).records, how=how)
 
 
 DATASET = "urn:li:dataset:(urn:li:dataPlatform:s3,lake/part-0,PROD)"
 TRAINED: dict[str, Aspect] = {"mlModelTrainingData": {"trainingData": [{"dataset": DATASET}]}}
 
 
-def test_a_full_pass_over_models_of_datasets_reads_no_value_and_reports_these(
+def test_a_full_pass_over_models_of_datasets_reads_no_value_and_reports_as_one_that_does(
     world: World,
 ) -> None:
-    world.run(Trained(records=things(3)))
-    report = full(world, Trained(records=things(3)))
-    assert report.entities == {"mlModel": EntityCounts(3, unchanged=3)}
-    assert (report.lineage.datasets, report.lineage.dangling[0].models) == (1, 3)
+    first = world.run(trained("1", "2", "3"))
+    report = full(world, trained("1", "2", "3"))
+    assert report.entities == {
+        "mlModel": EntityCounts(3, unchanged=3),
+        "tag": EntityCounts(1, unchanged=1),
+    }
+    assert (report.notes, report.lineage) == (first.notes, first.lineage)
+    assert (report.notes, report.lineage.dangling[0].models) == ({"truncated": 3}, 3)
     assert (world.sink.reads, world.sink.writes) == ([[DATASET]], [])
+
+
+def test_a_pass_over_changes_reports_only_what_it_merges(world: World) -> None:
+    world.run(trained("1", "2", "3"))
+    report = world.run(trained("1", "2", "changed"))
+    assert report.entities["tag"] == EntityCounts(1, unchanged=1)
+    assert (report.notes, report.lineage.dangling[0].models) == ({"truncated": 1}, 1)
+
+
+def test_models_of_datasets_that_did_not_change_cost_a_page_one_transaction(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.run(trained("1", "2", "3"))
+    touched: list[Mapping[str, Iterable[str]]] = []
+    monkeypatch.setattr(records, "touch", lambda *values: touched.append(values[-1]))
+    full(world, trained("1", "2", "3"))
+    assert touched == [{"thing": ["a", "b", "c"]}]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"adds_only": frozenset({"globalTags"})},
+        {"formerly": {"globalTags": {"tags": []}}},
+    ],
+    ids=lambda how: next(iter(how)),
+)
+def test_what_was_merged_in_another_way_is_merged_again(
+    world: World, how: Mapping[str, Any]
+) -> None:
+    world.run(trained("1", **how))
+    full(world, trained("1"))
+    assert [A] in world.sink.reads
 
 
 def test_a_pass_over_changes_does_not_ask_for_stamps(world: World) -> None:
