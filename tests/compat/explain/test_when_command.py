@@ -59,4 +59,4 @@ def test_a_version_that_a_recipe_wrote_proves_what_it_had_read_by_then(
     assert (early["certainty"], early["before"]) == ("not known", None)
     # Nobody knows what the writer without a name had read, and the recipe only carried it on.
     assert "it is at version 4 now" in when("next", "of", MODEL, code=1)
-    assert "the moves of a stage are not recorded" in when("Production", "of", MODEL, code=1)
+    assert "no history of alias 'Production'" in when("Production", "of", MODEL, code=1)

@@ -65,7 +65,7 @@ def test_what_is_invalidated_is_read_again_and_nothing_else(kept: StateSession, 
     engine = open_state(url)
     with engine.connect() as connection:
         digests = {
-            key: {digest for _, digest, *_ in rows}
+            key: {RecordRow(*row).digest for row in rows}
             for key in (HERE, ELSEWHERE, OTHER)
             for rows in [connection.execute(records.KNOWN, key.id, "run", ["1", "2"])]
         }
