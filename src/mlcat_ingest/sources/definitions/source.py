@@ -38,7 +38,7 @@ from mlcat_ingest.sources.definitions.tables import (
 )
 from mlcat_ingest.sources.options import FeatureStoreConfig, Owners
 
-PAGE_COLUMNS: Final = 1_000
+PAGE_COLUMNS: Final = 2_000
 """Features and keys in a page of tables, beyond which it ends."""
 
 HELD_COLUMNS: Final = 20_000
@@ -118,7 +118,7 @@ class FeatureSource(Source[FeatureTable | Broken]):
         self._held = definitions if columns <= HELD_COLUMNS else None
 
     def read(self, request: ReadRequest) -> Iterator[Page[FeatureTable | Broken] | Finished]:
-        """Yield the tables of the store in pages of about 1,000 features and keys."""
+        """Yield the tables of the store in pages of about 2,000 features and keys."""
         index = FeatureIndex()
         if isinstance(request.scope, FeaturesOnly):
             for _ in self._pages(index, set()):

@@ -119,7 +119,7 @@ def test_an_instance_that_leaves_no_room_is_refused_at_once() -> None:
 
 
 def test_pages_end_after_so_many_columns() -> None:
-    many = source(*(table(f"t{i}", 400) for i in range(5)), FeatureSet(namespace="n", name="s"))
+    many = source(*(table(f"t{i}", 800) for i in range(5)), FeatureSet(namespace="n", name="s"))
     assert [len(page) for page in pages_of(many)] == [3, 2]
 
 

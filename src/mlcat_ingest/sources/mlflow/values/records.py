@@ -19,7 +19,6 @@ from typing import Any, Final, NamedTuple
 from mlcat_ingest.core.text import compact_json, json_or_none
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata import mlflow_keys
-from mlcat_ingest.metadata.codec import loads
 
 UNENDED: Final = frozenset({"RUNNING", "SCHEDULED"})
 """The states of runs that have not ended."""
@@ -382,6 +381,9 @@ def _objects(text: str) -> JsonObjects:
 # A run's history is asked for several times while it is mapped, and runs share their signatures.
 @lru_cache(maxsize=64)
 def _cached(text: str) -> JsonObjects:
+    # MLflow's processes read the tags of this module where nothing else of ours is installed.
+    from mlcat_ingest.metadata.codec import loads
+
     try:
         value = loads(text)
     except CodecError:
