@@ -16,11 +16,7 @@ class Pace:
     """Allows one line in `period_s` seconds, the first one `after_s` seconds from now."""
 
     def __init__(
-        self,
-        period_s: float,
-        clock: Callable[[], float] = time.monotonic,
-        *,
-        after_s: float = 0.0,
+        self, period_s: float, clock: Callable[[], float] = time.monotonic, *, after_s: float = 0.0
     ) -> None:
         self._period_s = period_s
         self._clock = clock

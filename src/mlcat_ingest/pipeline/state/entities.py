@@ -21,7 +21,7 @@ from mlcat_ingest.pipeline.state import records
 from mlcat_ingest.pipeline.state.database import IN_LIST, RunDatabase
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.state.records import RecordRow
-from mlcat_ingest.pipeline.state.stamps import is_before
+from mlcat_ingest.pipeline.state.stamps import has_forked, is_before
 from mlcat_ingest.pipeline.state.tables import upsert
 from mlcat_ingest.sql.database import SqlConnection
 
@@ -127,7 +127,7 @@ class KnownEntities:
 
         A rollback of a run brings the base back that was before, with the properties; entries of
         the newer one, in an aspect that a person has changed since, would count as the person's.
-        Of an aspect that went back too, the base that came back is the right one.
+        Of an aspect that went back too, the base that came back is right, edited since or not.
 
         Cost: a statement for each 500 entities that have a base of the writer.
         """
@@ -143,19 +143,14 @@ class KnownEntities:
         known = self._database.select(_stamped, stamped, *self._own, among=held) if held else ()
         for urn, text, stamps in known:
             name, main = held[urn]
-            gone_back = {
-                one for one, held_ in stored[urn].items() if is_before(held_.stamp, stamps.get(one))
-            }
-            if name in gone_back:
+            if is_before(main.stamp, stamps.get(name)):
                 custom = custom_properties(main.value)
                 before, newer = decode(custom[key]) or {}, decode(text) or {}
-                stays = stored[urn].keys() - gone_back
+                here = stored[urn]
+                stays = {one for one in here if not has_forked(here[one].stamp, stamps.get(one))}
                 base = {**before, **{one: newer[one] for one in newer if one in stays}}
                 custom = {**custom, key: encode(base, writer_id_of(custom[key]))}
-                stored[urn] = {
-                    **stored[urn],
-                    name: replace(main, value={**main.value, CUSTOM: custom}),
-                }
+                stored[urn] = {**here, name: replace(main, value={**main.value, CUSTOM: custom})}
         return stored
 
     def _urns_of(

@@ -22,7 +22,6 @@ from mlcat_ingest.pipeline.outcome import Stamps
 
 log = logging.getLogger(__name__)
 
-
 ReadStamps = Callable[[Sequence[str], Collection[str]], Mapping[str, Mapping[str, str | None]]]
 """Reads stamps, as `Catalog.read_stamps`."""
 
@@ -66,6 +65,12 @@ def is_before(stamp: str | None, other: str | None) -> bool:
     """
     (version, time_ms), (later, later_ms) = _numbers_in(stamp), _numbers_in(other)
     return 0 < version < later and time_ms < later_ms
+
+
+def has_forked(stamp: str | None, other: str | None) -> bool:
+    """Return whether an aspect of an entity that went back did so too, even if written since."""
+    (version, _), (later, _) = _numbers_in(stamp), _numbers_in(other)
+    return 0 < version <= later and stamp != other
 
 
 def _numbers_in(stamp: str | None) -> tuple[int, int]:

@@ -89,6 +89,20 @@ def test_after_a_rollback_the_newer_base_of_the_state_counts(tmp_path: Path) -> 
     assert world.tags() == [PEOPLES]
 
 
+def test_after_a_restore_the_base_that_came_back_counts_for_what_changed_since(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path)
+    world.ingest([OURS, "urn:li:tag:stays"])
+    sink = world.sink
+    backup = deepcopy((sink.stored, sink.versions, sink._written))
+    world.ingest(["urn:li:tag:stays"])
+    sink.stored, sink.versions, sink._written = backup
+    world.add_tag(PEOPLES)
+    world.ingest(["urn:li:tag:stays"])
+    assert world.tags() == ["urn:li:tag:stays", PEOPLES]
+
+
 def test_a_rollback_of_a_run_finds_each_aspect_that_it_wrote(tmp_path: Path) -> None:
     world = World(tmp_path)
     first = world.ingest([])
