@@ -76,8 +76,8 @@ class Ledger:
         has_content = any(entity.aspects or entity.only_if_absent for entity in entities)
         is_same = has_content and not self._tracker.track(record, entities, looked_up=looked_up)
         # A full pass reports of all that it maps, one over changes only of what it merges.
-        is_told = not is_same or (record is not None and record.part.full is not None)
-        for entity in entities if is_told else ():
+        has_notes = not is_same or (record is not None and record.part.full is not None)
+        for entity in entities if has_notes else ():
             self._tally.notes(entity)
         if is_same:
             known = () if record is None else {*record.known_urns}
