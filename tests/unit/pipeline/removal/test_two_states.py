@@ -234,6 +234,19 @@ def test_an_id_that_is_set_later_takes_the_random_one_over(tmp_path: Path, sink:
     assert writer_id_of(base_of(sink, "a")) == "named"
 
 
+def test_what_a_run_without_a_state_wrote_is_of_no_other_writer(
+    tmp_path: Path, sink: FakeSink
+) -> None:
+    team = Team(tmp_path, sink)
+    team.defines("a", "b")
+    options = RunOptions(a_recipe(NAME, evaluate={"enabled": False}))
+    PipelineRun([team._source()], sink, options).execute()
+    team.defines("a")
+    report = team.runs(full=True)
+    assert live(sink) == ["a", "b"]
+    assert "other_writer" not in report.notes
+
+
 def test_a_reset_keeps_the_id(tmp_path: Path, sink: FakeSink) -> None:
     team = Team(tmp_path, sink)
     team.defines("a")
