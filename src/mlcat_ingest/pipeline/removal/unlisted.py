@@ -167,8 +167,8 @@ class UnlistedEntities:
             known.urns(part, listed=False),
             part.renamed,
             known.absent_urns(part),
-            # A run that was killed before it removed the former name of a group.
-            known.with_base(_GROUP) if _GROUP in part.entity_types else (),
+            # A run that ended before it removed the former name of a group, or a tool of a server.
+            chain(*map(known.with_base, NEW_TYPES.union([_GROUP]).intersection(part.entity_types))),
             # Stored perhaps, and in no search, nor in a record.
             known.earlier,
         )

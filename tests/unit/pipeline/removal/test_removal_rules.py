@@ -22,6 +22,7 @@ from support.fakes import FakeSink, group_urn, model_urn
 
 SOURCE = "mlflow:a:"
 A, B, C = map(model_urn, "abc")
+TOOL = "urn:li:api:mlflow:server/tool"
 
 
 @dataclass
@@ -514,15 +515,17 @@ def test_listed_urns_are_known_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("entity_types", "removed"), [(("mlModel", "mlModelGroup"), [GROUP]), (("mlModel",), [])]
+    ("entity_types", "removed"),
+    [(("mlModel", "mlModelGroup"), [GROUP]), (("mlModel",), []), (("service", "api"), [TOOL])],
 )
-def test_a_group_whose_base_the_state_has_is_looked_at_where_the_source_has_groups(
+def test_what_no_record_has_is_looked_at_where_the_state_has_its_base(
     entity_types: Sequence[str], removed: list[str]
 ) -> None:
     world = World(entity_types=entity_types)
     world.hold(GROUP)
+    world.sink.put(TOOL, "apiProperties", {"name": "tool"})
     world.sink.not_indexed = {GROUP}
-    world.known.bases = {GROUP: "2:id"}
+    world.known.bases = {GROUP: "2:id", TOOL: "2:id"}
     assert world.remove() == removed
 
 
