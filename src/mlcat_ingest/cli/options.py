@@ -4,7 +4,7 @@ import functools
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -181,19 +181,20 @@ catalog_options = options(
 @contextmanager
 def open_catalog(
     recipe: str | None, server: str | None, token: str | None
-) -> "Iterator[tuple[SearchedCatalog, str | None]]":
-    """Open the catalog of a recipe, with the recipe's name, or else the service of the options.
+) -> "Iterator[tuple[SearchedCatalog, str | None, Callable[[str], Mapping[str, str]]]]":
+    """Open the catalog of a recipe, with its name and state, or else the service of the options.
 
     Raises:
         UsageError: both are given.
         RecipeError: there is no address, the recipe is wrong, or its sink keeps nothing.
         MlcatError: the catalog cannot be opened.
     """
+    from mlcat_ingest.pipeline.state.session import known_bases
     from mlcat_ingest.workflows.ingest import Pipeline
 
     if recipe is None:
         with connect(server, token) as client:
-            yield client, None
+            yield client, None, lambda _: {}
         return
     if server is not None or token is not None:
         raise click.UsageError("--server and --token exclude --recipe, which names both")
@@ -205,7 +206,8 @@ def open_catalog(
         )
     with closing(sink):
         sink.open(read_only=True)
-        yield sink, resolved.recipe.name
+        name, state = resolved.recipe.name, resolved.recipe.state.url
+        yield sink, name, functools.partial(known_bases, state, name, sink.address)
 
 
 def connect(server: str | None, token: str | None) -> "CatalogClient":

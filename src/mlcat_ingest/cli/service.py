@@ -51,7 +51,7 @@ def get(entity: str, aspect: str | None, **catalog: Any) -> None:
     """
     from mlcat_ingest.workflows.names import urn_of
 
-    with open_catalog(**catalog) as (opened, _):
+    with open_catalog(**catalog) as (opened, *_):
         urn = urn_of(opened, entity)
         names = aspects_of(urn, "name an aspect") if aspect is None else [aspect]
         stored = opened.read_many([urn], names).get(urn)
@@ -225,7 +225,8 @@ def explain_command(entity: str, *, as_json: bool, **catalog: Any) -> int:
 
     NAME is that of a model, experiment or run, a run's id, churn@3 or churn:champion.
 
-    An entry belongs to a recipe if the recipe's base on the entity claims it. Other entries were
+    An entry belongs to a recipe if the recipe's base on the entity claims it; of an entity without
+    custom properties, such as a skill, the base is in the state of --recipe. Other entries were
     written by a person or another tool, or are computed by the catalog. Nothing is written.
     `plan` shows the effect of a recipe's next run.
 
@@ -235,9 +236,9 @@ def explain_command(entity: str, *, as_json: bool, **catalog: Any) -> int:
     from mlcat_ingest.workflows.explain import explain, explanation_lines
     from mlcat_ingest.workflows.names import urn_of
 
-    with open_catalog(**catalog) as (opened, name):
+    with open_catalog(**catalog) as (opened, name, bases_of):
         urn = urn_of(opened, entity)
-        explanation = explain(opened, urn, aspects_of(urn))
+        explanation = explain(opened, urn, aspects_of(urn), bases_of(urn))
     as_json = as_json or OutputSettings.current().log_format == "json"
     lines = explanation_lines(explanation, name)
     output.out_either(asdict(explanation), lines, as_json=as_json)
@@ -304,7 +305,7 @@ def card(
     from mlcat_ingest.workflows.card import read_passport
     from mlcat_ingest.workflows.names import urn_of
 
-    with open_catalog(**catalog) as (opened, _):
+    with open_catalog(**catalog) as (opened, *_):
         urn = urn_of(opened, model, ("version", "run", "model"))
         text = FORMS[form](read_passport(opened, urn, on and on[1]))
     if out is None:
@@ -348,7 +349,7 @@ def when_command(
     del of
     now_ms = int(datetime.now(UTC).timestamp() * 1000)
     begin_ms, end_ms = on or (now_ms, now_ms)
-    with open_catalog(**catalog) as (opened, _):
+    with open_catalog(**catalog) as (opened, *_):
         found = when(opened, alias, model, begin_ms, end_ms)
     date = datetime.fromtimestamp(begin_ms / 1000, UTC)
     shown = f"{date:%Y-%m-%d %H:%M:%S} UTC" if begin_ms == end_ms else f"{date:%Y-%m-%d}"

@@ -94,8 +94,12 @@ class Explanation:
     entries: tuple[_ExplainedEntry, ...]
 
 
-def explain(catalog: Reads, urn: str, aspects: Collection[str]) -> Explanation:
+def explain(
+    catalog: Reads, urn: str, aspects: Collection[str], known: Mapping[str, str] = NOTHING
+) -> Explanation:
     """Return the explanation of what `catalog` holds of `urn` in `aspects`.
+
+    `known` bases, by recipe, are those of states: they count where the entity has none of them.
 
     Raises:
         CatalogRequestError: the catalog does not have the entity, or refused to be read.
@@ -107,7 +111,8 @@ def explain(catalog: Reads, urn: str, aspects: Collection[str]) -> Explanation:
     if not stored:
         raise CatalogRequestError(f"the catalog has no {urn}", status=HTTPStatus.NOT_FOUND, urn=urn)
     properties = stored_properties(urn, stored) or NOTHING
-    custom = custom_properties(properties)
+    remembered = {applied_key(recipe): base for recipe, base in known.items()}
+    custom = {**remembered, **custom_properties(properties)}
     bases = bases_by_writer(custom)
     sources, url = custom.get(SOURCE_KEY), properties.get("externalUrl")
     key = key_aspect_name(entity_type_of(urn))

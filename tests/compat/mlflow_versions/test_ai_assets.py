@@ -293,10 +293,16 @@ def test_what_mlflow_cannot_send_is_named_and_stays(
     assert all(map(world.is_live, (SERVER, TOOL)))
 
 
-def test_retract_leaves_nothing(world: World) -> None:
+def test_retract_leaves_nothing(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     world.run()
     planner = agents(world)["planner"]
-    assert call(["explain", planner, "--recipe", str(world.recipe)]) == 0
+    edited(world, planner)
+    assert call(["explain", planner, "--recipe", str(world.recipe), "--json"]) == 0
+    explained = json.loads(capsys.readouterr().out)["entries"]
+    assert [one["entry"] for one in explained if one["written_by"] == "person or tool"] == [
+        "urn:li:tag:theirs"
+    ]
+    put(world.catalog.store, planner, globalTags={"tags": []})
     assert call(["retract", str(world.recipe), "--yes", "-q"]) == 0
     for urn in (SERVER, TOOL, SKILL, PROMPT, planner):
         left = {name for name, value in world.stored(urn).items() if any(value.values())}

@@ -116,6 +116,13 @@ def test_a_base_says_whose_an_entry_is() -> None:
     } in data["entries"]
 
 
+def test_a_base_of_a_state_counts_where_the_entity_has_none() -> None:
+    stored = written(Entity(URN, {HOME: {"description": "d"}}), "old")
+    known = {"old": "2 {}", "prod": stored[HOME]["customProperties"]["mlcat.applied.old"]}
+    explanation = explain(Holder(stored), URN, [HOME], known)
+    assert entries(explanation, "description")[None].recipes == ("old", "prod")
+
+
 def test_many_entries_of_a_field_are_counted_and_hostile_ones_are_harmless() -> None:
     tags = [{"tag": f"urn:li:tag:{name}"} for name in ("\x1b[31m", *map(str, range(60)))]
     lines = [line.text for line in explanation_lines(explained({"globalTags": {"tags": tags}}))]

@@ -117,6 +117,13 @@ def known_tests(url: str, recipe: str) -> Sequence[str]:
     return [row.tests for row in rows]
 
 
+def known_bases(url: str, recipe: str, sink: str, urn: str) -> Mapping[str, str]:
+    """Return the base of an entity in a state, by the recipe; empty where there is none."""
+    wanted = "SELECT base FROM state_entity WHERE recipe = ? AND sink = ? AND urn = ?"
+    texts = _known(url, lambda connection: list(connection.scalars(wanted, recipe, sink, urn)))
+    return dict.fromkeys([recipe], texts[0]) if any(texts) else {}
+
+
 def _known(url: str, read: Callable[[SqlConnection], Sequence[_KnownT]]) -> Sequence[_KnownT]:
     """Return what `read` finds in a state, nothing where there is none to be read."""
     with suppress(NotAuthorizedError, StateUnavailableError):
