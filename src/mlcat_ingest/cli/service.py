@@ -225,10 +225,9 @@ def explain_command(entity: str, *, as_json: bool, **catalog: Any) -> int:
 
     NAME is that of a model, experiment or run, a run's id, churn@3 or churn:champion.
 
-    An entry belongs to a recipe if the recipe's base on the entity claims it; of an entity without
-    custom properties, such as a skill, the base is in the state of --recipe. Other entries were
-    written by a person or another tool, or are computed by the catalog. Nothing is written.
-    `plan` shows the effect of a recipe's next run.
+    An entry belongs to a recipe if the recipe's base claims it, on the entity or in the state of
+    --recipe. Other entries were written by a person or another tool, or are computed by the
+    catalog. Nothing is written. `plan` shows the effect of a recipe's next run.
 
     Exit status: 0 the entity was found; 1 the catalog does not have the entity, or it failed; 2
     invalid command or recipe, or several entities have the name; 130 interrupted.

@@ -113,8 +113,7 @@ def known_writer_ids(url: str, recipe: str) -> Sequence[str]:
 
 def known_tests(url: str, recipe: str) -> Sequence[str]:
     """Return the digests of metadata tests that the passes of a recipe ended with, if any."""
-    rows = _known(url, partial(partitions.partitions_of, recipe=recipe))
-    return [row.tests for row in rows]
+    return [row.tests for row in _known(url, partial(partitions.partitions_of, recipe=recipe))]
 
 
 def known_bases(url: str, recipe: str, sink: str, urn: str) -> Mapping[str, str]:
@@ -247,13 +246,9 @@ class StateSession:
         self.database.may_be_replaced = self._holds_file
         self.database.start(engine, recipe, sink.address)
         self.entities = KnownEntities(self.database)
-        rows, ids = self.database.read(
-            lambda connection: (
-                partitions.partitions_of(connection, recipe),
-                partitions.writer_ids(connection, recipe),
-            ),
-            (list[PartitionRow](), list[str]()),
-        )
+        read, no_rows = self.database.read, list[PartitionRow]()
+        rows = read(partial(partitions.partitions_of, recipe=recipe), no_rows)
+        ids = read(partial(partitions.writer_ids, recipe=recipe), list[str]())
         self._known = [row for row in rows if row.key.sink == sink.address]
         # The first run makes an id.
         new = [_new_writer_id()] if not ids and self._options.writer_ids is None else ids
@@ -292,12 +287,11 @@ class StateSession:
         damage = self._damage()
         if damage is None or self._sink is None or not self.database.may_be_replaced:
             return False
+        warn = self.database.warn
         try:
-            engine = replace_damaged(
-                self._url or "", self._options.recipe, damage, self.database.warn
-            )
+            engine = replace_damaged(self._url or "", self._options.recipe, damage, warn)
         except StateUnavailableError as error:
-            self.database.warn(str(error))
+            warn(str(error))
             return False
         self._held.callback(engine.dispose)
         self._start(engine, self._sink)

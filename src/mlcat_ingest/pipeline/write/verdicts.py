@@ -174,10 +174,10 @@ class Verdicts:
     def _new_tags(self, tests: set[str]) -> Iterator[MergedEntity]:
         tags = []
         for test in sorted(tests - self._made):
-            properties = {"name": f"fails: {self._name(test)}"}
+            shown = {"name": f"fails: {self._name(test)}", "colorHex": f"#{content_hash(test)[:6]}"}
             if text := self._infos[test].get("description"):
-                properties["description"] = text
-            tags.append(Entity(tag_of(test), {TAG_PROPERTIES: properties}, only_if_absent=True))
+                shown["description"] = text
+            tags.append(Entity(tag_of(test), {TAG_PROPERTIES: shown}, only_if_absent=True))
         self._made |= tests
         stored = self._reads.read(tags)[0] if tags else NOTHING
         merged = (self._merge(one, stored.get(one.urn)) for one in tags)

@@ -142,7 +142,8 @@ def test_a_tag_comes_with_a_failure_stays_with_it_and_goes_with_it(world: World)
     report = world.ingest("has-.*")
     assert world.sink.tags() == [OF_SOURCE, FAILS_OWNED]
     assert not world.sink.tags(B)
-    assert world.sink.stored[FAILS_OWNED]["tagProperties"] == {"name": "fails: has-owner"}
+    shown = {"name": "fails: has-owner", "colorHex": "#5d78c6"}
+    assert world.sink.stored[FAILS_OWNED]["tagProperties"] == shown
     assert report.verdicts_shown == {"tags added": 1}
     assert report.entities["mlModel"].created == 2
     for _ in range(2):

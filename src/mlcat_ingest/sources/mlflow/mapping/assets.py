@@ -27,6 +27,7 @@ from mlcat_ingest.sources.mlflow.values.joined import JoinedAgent, JoinedAsset, 
 from mlcat_ingest.sources.mlflow.values.records import (
     NOTE_TAG,
     USER_TAG,
+    LoggedModel,
     PropertyKey,
     SubType,
 )
@@ -80,17 +81,17 @@ def map_agent(record: JoinedAgent) -> list[Entity]:
     model, scope, truncator = record.model, record.scope, Truncator(record.scope.limits)
     for uri in record.unknown:
         truncator.note("agent_uses_unknown", uri)
-    user = scope.owners.urn(model.tags.get(USER_TAG)) or _UNKNOWN
+    user = model.tags.get(USER_TAG)
     removed = record.experiment.lifecycle_stage == "deleted"
     aspects = {
-        **_first_aspects(scope, model.tags.get(USER_TAG), None),
+        **_first_aspects(scope, user, None),
         STATUS: properties.REMOVED if removed else properties.ACTIVE,
         ai.AI_AGENT_DEPENDENCIES: {field: list(urns) for field, urns in record.uses.items()},
         ai.AI_AGENT_INFO: {
             "name": truncator.text(model.name or model.model_id, "name"),
             "description": truncator.description(model.tags.get(NOTE_TAG)),
             "source": {"type": "EXTERNAL"},
-            **_stamps(user, user, model.created_at_ms, model.last_updated_at_ms),
+            **_stamps(scope, model, user, user),
         },
     }
     return [Entity(scope.asset(AGENT, model.model_id).urn, aspects, notes=tuple(truncator.notes))]
@@ -114,12 +115,9 @@ def _tools(scope: WorkspaceScope, asset: Asset) -> Iterator[Entity]:
         truncator = Truncator(scope.limits)
         described = truncator.description(tool.description or tool.title)
         named = {"name": truncator.text(tool.name, "name"), "description": described}
-        aspects = {
-            **_first_aspects(scope, asset.user_id, SubType.MCP_TOOL),
-            ai.API_PROPERTIES: named,
-        }
+        first = _first_aspects(scope, asset.user_id, SubType.MCP_TOOL)
         urn = scope.asset(asset.kind, asset.name, tool.name).urn
-        yield Entity(urn, aspects, notes=tuple(truncator.notes))
+        yield Entity(urn, {**first, ai.API_PROPERTIES: named}, notes=tuple(truncator.notes))
 
 
 def _service(
@@ -195,14 +193,13 @@ def _skill(record: JoinedAsset, truncator: Truncator) -> Aspect:
     source = None
     if newest.source:
         at = f"{newest.source}@{newest.ref}" if newest.ref else newest.source
-        source = {"url": truncator.text(at, "source")} | (
-            {"path": newest.path} if newest.path else {}
-        )
+        path = {"path": newest.path} if newest.path else {}
+        source = {"url": truncator.text(at, "source"), **path}
     return {
         "name": truncator.text(asset.name, "name"),
         "description": truncator.description(asset.description),
         "sourceRepository": source,
-        **_stamps_of(record, asset.user_id),
+        **_stamps(record.scope, asset, asset.user_id, asset.user_id),
     }
 
 
@@ -234,7 +231,7 @@ def _document(record: JoinedAsset, truncator: Truncator) -> Aspect:
         "source": {**source, "externalId": title, **({"externalUrl": link} if link else {})},
         "status": {"state": "PUBLISHED"},
         "contents": {"text": truncator.text(newest.content or "", "text", _TEXT_CHARS)},
-        **_stamps_of(record, newest.user_id),
+        **_stamps(record.scope, asset, asset.user_id, newest.user_id),
         "relatedAssets": [{"asset": urn} for urn in users],
     }
     return truncate_aspect(info, truncator)
@@ -245,20 +242,15 @@ def _add_tags(custom: properties.PropertiesBuilder, asset: Asset) -> None:
     custom.add_tags(asset.version_tags)
 
 
-def _stamps_of(record: JoinedAsset, editor: str | None) -> dict[str, Any]:
-    asset, owners = record.asset, record.scope.owners
-    users = owners.urn(asset.user_id), owners.urn(editor)
-    return _stamps(*users, asset.created_at_ms, asset.last_updated_at_ms)
-
-
 def _stamps(
-    maker: str | None, editor: str | None, created_ms: int | None, changed_ms: int | None
+    scope: WorkspaceScope, made: Asset | LoggedModel, maker: str | None, editor: str | None
 ) -> dict[str, Any]:
     """Return when something was made and changed, which the catalog requires with users."""
-    created_ms = created_ms or 0
+    first, last = (scope.owners.urn(user) or _UNKNOWN for user in (maker, editor))
+    created_ms = made.created_at_ms or 0
     return {
-        "created": {"time": created_ms, "actor": maker or _UNKNOWN},
-        "lastModified": {"time": changed_ms or created_ms, "actor": editor or _UNKNOWN},
+        "created": {"time": created_ms, "actor": first},
+        "lastModified": {"time": made.last_updated_at_ms or created_ms, "actor": last},
     }
 
 
