@@ -39,8 +39,6 @@ from mlcat_ingest.sources.mlflow.values.records import LoggedModel, ModelVersion
 
 _SHORTENED: Final = re.compile("~[0-9a-f]{16}$")
 """The end of a URN that lacks some of the name."""
-
-
 _MODEL_ID: Final = re.compile("m-[0-9a-f]{32}")
 _ZEROS: Final = re.compile("/0+(?=[0-9]+$)")
 _SKILL: Final = re.compile("(?:@[^/@]+/)?[^/@]+")

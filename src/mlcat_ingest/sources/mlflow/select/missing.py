@@ -29,8 +29,6 @@ from mlcat_ingest.sources.mlflow.values.records import Experiment, PropertyKey
 
 _PROCESS: Final = "dataProcessInstance"
 _KINDS: Final[tuple[Kind, ...]] = ("experiment", "run", "logged_model", "registered", "version")
-
-
 _IN_EXPERIMENTS: Final = frozenset({"run", "logged_model"})
 
 

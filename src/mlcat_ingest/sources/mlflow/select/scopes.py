@@ -59,7 +59,7 @@ class EveryRun:
         self.shard = shard
         self.listed = Listed()
         """What the workspace lists; a reading fills it."""
-        self.listed_ms = (0, 0)
+        self.listed_ms: tuple[int, int]
         """When the registered models were listed: the window, by the server's clock."""
 
     def registry(self) -> tuple[list[RegisteredModel], list[ModelVersion]]:

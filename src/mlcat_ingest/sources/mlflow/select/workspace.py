@@ -74,7 +74,7 @@ class WorkspaceReading:
     ) -> None:
         """Read `runs` with `reader`, which lists one workspace."""
         self._parents = parents
-        self.groups: Sequence[NamedGroup] = ()
+        self.groups: Sequence[NamedGroup]
         self.runs_read = 0
         self.experiments_listed = 0
         self._runs = runs
@@ -83,7 +83,7 @@ class WorkspaceReading:
         self._selection = selection
         self._listed = runs.listed
         self._pending_models: dict[str, RegisteredModel] = {}
-        self._awaited: dict[tuple[str, str], ModelVersion] = {}
+        self._awaited: dict[tuple[str, str], ModelVersion]
         self._started_models: dict[str, None] = {}
         config = selection.config
         self._files = ModelFiles(

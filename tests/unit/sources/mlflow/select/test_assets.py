@@ -8,6 +8,7 @@ import pytest
 
 from mlcat_ingest.metadata.reserved import USES_TAG
 from mlcat_ingest.sources.base import Unlisted
+from mlcat_ingest.sources.mlflow.read.reader import MlflowObject
 from mlcat_ingest.sources.mlflow.select.assets import AssetUsers, join_agents, missing_assets
 from mlcat_ingest.sources.mlflow.values.assets import (
     AGENT,
@@ -53,7 +54,7 @@ def users(earlier: str, *records: JoinedRecord) -> set[str]:
 
 def test_a_prompt_has_the_models_that_name_it() -> None:
     assert users("", *RECORDS) == USERS
-    assert AssetUsers({}).join(SCOPE, Asset(SKILL, "p")).related == ()
+    assert AssetUsers({"p": "urn"}).join(SCOPE, Asset(SKILL, "p")).related == ()
 
 
 def test_models_that_a_pass_does_not_read_stay_and_others_are_known_anew() -> None:
@@ -78,13 +79,13 @@ LISTED: dict[str, dict[str, list[str]]] = {
         (MCP_SERVER, ["a/b", "x/y"], "there"),
         (MCP_SERVER, ["a/b", "gone"], "gone"),
         (MCP_SERVER, ["a/none", "t"], "gone"),
-        (MCP_SERVER, ["a/c"], "asked"),
-        (MCP_SERVER, ["a/c", "t"], "asked"),
+        (MCP_SERVER, ["a/c"], MCP_SERVER),
+        (MCP_SERVER, ["a/c", "t"], MCP_SERVER),
         (SKILL, ["@o/s"], "there"),
-        (SKILL, ["s"], "asked"),
+        (SKILL, ["s"], SKILL),
         (AGENT, ["m-1"], "there"),
-        (AGENT, ["m-2"], "asked"),
-        (PROMPT, ["p, (odd) %"], "asked"),
+        (AGENT, ["m-2"], "logged_model"),
+        (PROMPT, ["p, (odd) %"], "registered"),
         (PROMPT, ["p"], "there"),
         (PROMPT, ["p" * 600], "there"),
     ],
@@ -94,15 +95,15 @@ def test_what_is_missing_is_proved(kind: str, names: list[str], fate: str) -> No
     asked: list[str] = []
 
     class Reader(FakeReader):
-        def is_gone(self, target: object) -> bool:
-            asked.append(str(target))
+        def is_gone(self, target: MlflowObject) -> bool:
+            asked.append(target.kind)
             return True
 
     reader = Reader({"risk": FakeStore([], [], [], [], [])})
     found = list(missing_assets(reader, SCOPE, [entity], LISTED, LISTED))
     assert (not found) == (fate == "there")
     assert all(one.is_gone() and not one.switched_off for one in found)
-    assert bool(asked) == (fate == "asked")
+    assert asked == ([] if fate in {"there", "gone"} else [fate])
     assert list(missing_assets(reader, SCOPE, [entity], LISTED, {})) == []
     off = list(missing_assets(reader, SCOPE, [entity], (), {}))
     assert all(one.switched_off and one.is_gone() for one in off)
@@ -156,7 +157,7 @@ def uses(reference: str, how: str = "params") -> tuple[dict[str, Any], tuple[str
     ("reference", "field", "names"),
     [
         ("models:/llm/3", "models", [NAMING.version("llm", "3").urn]),
-        ("models:/llm/03", "models", [NAMING.version("llm", "3").urn]),
+        ("models:///llm/03", "models", [NAMING.version("llm", "3").urn]),
         ("models:/llm@best", "models", [NAMING.version("llm", "7").urn]),
         (f"models:/{MADE}", "models", [NAMING.model("r1").urn]),
         (f"models:/{EXTERNAL}", "models", [NAMING.model(EXTERNAL).urn]),
@@ -199,7 +200,8 @@ def test_what_this_pass_did_not_list_stays() -> None:
     (joined,) = join_agents(reader, [agent], LISTED, {MCP_SERVER})
     assert joined.uses == {"models": (), "skills": ()}
     assert joined.unknown == ("skills:/none",)
-    assert list(join_agents(reader, [], {})) == []
+    reader.calls.clear()
+    assert (list(join_agents(reader, [], {})), reader.calls) == ([], [])
 
 
 def test_versions_are_listed_only_for_agents_that_name_one() -> None:

@@ -464,12 +464,6 @@ def test_an_id_that_is_no_id_of_mlflow_is_never_put_into_a_filter(world: World) 
     assert [one.run_ids for one in world.reader.filters if one.run_ids] == [("a",)]
 
 
-def test_refused_runs_are_asked_for_again(world: World) -> None:
-    world.read()
-    world.memory.refused = ["b"]
-    assert world.runs() == ["b"]
-
-
 def test_a_full_trash_is_listed_in_part_and_nobody_taken_for_restored(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -590,6 +584,8 @@ def test_an_alias_that_moves_leads_to_both_versions_and_their_runs(world: World)
     assert numbers(records) == ["1", "2"]
     runs = [one.run.run.run_id for one in records if isinstance(one, JoinedVersion) and one.run]
     assert runs == ["a", "b"]
+    [model] = (one for one in records if isinstance(one, JoinedRegisteredModel))
+    assert [one.version for one in model.sightings] == ["", "1", "", "2"], "the last listing's, too"
 
 
 def test_a_run_that_changed_brings_its_versions(world: World) -> None:

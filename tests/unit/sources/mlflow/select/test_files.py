@@ -271,6 +271,7 @@ def test_a_card_is_the_first_of_two_files_beside_each_model() -> None:
     record = joined(history, *map(a_model, ("m1", "m2", "m3")))
     cards = {"models:/m1": CARD, "models:/m2": "two", "runs:/r/net": "of the run"}
     assert ModelFiles(files, model_cards=True).with_files(record).files.cards == cards
+    assert "model/README.md" not in files.asked, "logged models have none in the run"
     assert ModelFiles(files).with_files(record).files.cards is None
     version = JoinedVersion(record.scope, ModelVersion("net", "1"), model=a_model("m1"))
     alone = ModelFiles(files, model_cards=True).with_document(version)

@@ -214,30 +214,30 @@ TABLE = Unlisted(
     "urn:li:mlFeatureTable:(urn:li:dataPlatform:mlflow,signature:iris:0)",
     {"customProperties": {"mlflow.signature_of": "iris"}},
 )
+DATA = Unlisted("urn:li:dataset:(urn:li:dataPlatform:s3,b/x,PROD)", {})
 OF_OTHERS = Unlisted("urn:li:mlFeatureTable:(urn:li:dataPlatform:feast,a.b)", {})
 
 
 @pytest.mark.parametrize(
-    ("links", "all_listed", "ways"),
+    ("option", "all_listed", "ways"),
     [
         (LinkOptions(from_signature=True), True, [(True, False)]),
         (LinkOptions(from_signature=True), False, []),
         (LinkOptions(), False, [(False, True)]),
         (None, True, []),
+        ("create", True, [(True, False)]),
+        ("create", False, []),
+        ("link", True, [(False, True)]),
     ],
-    ids=["listed", "filtered", "switched off", "links switched off"],
+    ids=str,
 )
-def test_a_table_goes_in_the_second_pass_or_with_its_option(
-    links: LinkOptions | None, *, all_listed: bool, ways: list[tuple[bool, bool]]
+def test_a_table_or_dataset_goes_in_the_second_pass_or_with_its_option(
+    option: LinkOptions | str | None, *, all_listed: bool, ways: list[tuple[bool, bool]]
 ) -> None:
-    scope = a_scope(options={"links": links})
-    found = list(
-        find_missing(
-            FakeReader({"default": FakeStore()}),
-            scope,
-            [TABLE, OF_OTHERS],
-            tables_listed=all_listed,
-        )
-    )
+    of_datasets = isinstance(option, str)
+    entity, name = (DATA, "datasets") if of_datasets else (TABLE, "links")
+    unlisted, reader = [entity, OF_OTHERS], FakeReader({"default": FakeStore()})
+    scope = a_scope(options={name: option})
+    found = list(find_missing(reader, scope, unlisted, tables_listed=all_listed))
     assert [(one.second_pass, one.switched_off) for one in found] == ways
-    assert all(one.urn == TABLE.urn and one.is_gone() for one in found)
+    assert all(one.urn == entity.urn and one.is_gone() for one in found)

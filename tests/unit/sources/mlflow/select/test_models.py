@@ -1,5 +1,6 @@
 """External models are read in every pass, bounded, and tell whose metrics a run holds."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -124,16 +125,10 @@ BY_NAME = ["metrics of agent (mysterious-bee-45)"]
 @pytest.mark.parametrize("scope", ["all", "limit", "shard", "ids"])
 def test_a_run_that_mlflow_started_for_metrics_is_called_after_their_model(scope: str) -> None:
     reader = a_reader([measured()], [a_bee()])
-    match scope:
-        case "shard":
-            keys = [one.key for one in a_source(reader).shards()]
-            assert run_names(reader, ReadRequest(Shards(keys))) == BY_NAME
-        case "ids":
-            assert run_names(reader, ReadRequest(Runs([BEE]))) == BY_NAME
-        case "limit":
-            assert run_names(reader, limit=5) == BY_NAME
-        case _:
-            assert run_names(reader) == BY_NAME
+    keys = [one.key for one in a_source(reader).shards()]
+    request = {"shard": ReadRequest(Shards(keys)), "ids": ReadRequest(Runs([BEE]))}.get(scope)
+    config = {"limit": 5} if scope == "limit" else {}
+    assert run_names(reader, request, **config) == BY_NAME
 
 
 def test_a_run_behind_a_version_keeps_its_name() -> None:
@@ -211,13 +206,17 @@ def test_a_model_is_looked_for_until_a_day_after_the_end_of_its_run(
 SINCE_MS = 1_767_225_600_000
 
 
-@pytest.mark.parametrize(("made_ms", "listings"), [(SINCE_MS, 1), (SINCE_MS - 1, 2), (None, 2)])
+@pytest.mark.parametrize(
+    ("made_ms", "named", "listings"),
+    [(SINCE_MS, "", 1), (SINCE_MS - 1, "", 2), (None, "", 2), (SINCE_MS - 1, "m", 1)],
+)
 def test_models_made_before_the_since_of_runs_are_not_held_but_asked_for(
-    made_ms: int | None, listings: int
+    made_ms: int | None, named: str, listings: int
 ) -> None:
     model = LoggedModel("m-1", "1", "net", "READY", "r1", created_at_ms=made_ms)
     run = a_run("r1", start_time_ms=SINCE_MS, model_outputs=(ModelOutput("m-1"),))
-    reader = a_reader([model], [run])
+    versions = [ModelVersion(name, "1", model_id="m-1") for name in named]
+    reader = a_reader([model], [run], versions=versions)
     records = read_all(a_source(reader, runs={"since": "2026-01-01"}))
     assert [list(one.models) for one in records if isinstance(one, JoinedRun)] == [["m-1"]]
     assert [name for _, name in reader.calls].count("logged_models 1") == listings
@@ -228,7 +227,8 @@ def test_a_version_without_a_logged_model_needs_no_listing_of_them() -> None:
         "registered": [RegisteredModel("m")],
         "versions": [ModelVersion("m", "1", "r1")],
     }
-    reader = a_reader([an_agent(str(n)) for n in range(9)], [a_run("r1")], **registry)
+    runs = [a_run("r0"), a_run("r1")]
+    reader = a_reader([an_agent(str(n)) for n in range(9)], runs, **registry)
     version = next(one for one in records_of(a_source(reader)) if isinstance(one, JoinedVersion))
     assert version.run is not None
     assert reader.pages["logged_models 1"] == 0
@@ -274,6 +274,12 @@ def test_models_are_forgotten_with_the_page_after_that_of_their_run() -> None:
     models.load([])
     found = [models.find(f"m-{n}") for n in range(3)]
     assert [one is not None for one in found] == [False, False, True]
+    found_by_id = {ALL_MODELS: [], ModelFilter(model_ids=("m-0",)): TRAINED}
+    models = LoggedModels(lambda only: iter([found_by_id[only]]), external(), bool)
+    models.load_named(["m-0"])
+    assert models.find("m-0")
+    models.load([])
+    assert not models.find("m-0"), "nor is what was asked for by its id"
 
 
 def test_a_version_has_its_model_though_another_run_made_it_and_is_on_an_earlier_page() -> None:
@@ -308,18 +314,6 @@ def test_only_named_models_are_kept_of_the_rest_of_the_listing() -> None:
     assert models.measured_by(a_bee()) == (), "no run comes any more"
 
 
-def test_only_models_of_runs_that_made_some_are_asked_for_by_runs() -> None:
-    model = LoggedModel("m-1", "1", "net", "READY", "r1")
-    maker = a_run("r1", model_outputs=(ModelOutput("m-1"),))
-    reader = a_reader([model], [maker, a_run("r2")])
-    records = read_all(a_source(reader), ReadRequest(Runs(["r1", "r2"])))
-    made = {one.run_id: list(one.models) for one in records if isinstance(one, JoinedRun)}
-    assert made == {"r1": ["m-1"], "r2": []}
-    assert [name for _, name in reader.calls].count("logged_models 1") == 1
-    read_all(a_source(reader), ReadRequest(Runs(["r2"])))
-    assert [name for _, name in reader.calls].count("logged_models 1") == 1
-
-
 def test_the_newest_external_models_are_listed_once_for_all_runs_of_metrics() -> None:
     runs = [replace(a_bee(), run_id=f"bee{n}") for n in range(9)]
     models = [measured(f"bee{n}", name=str(n)) for n in range(9)]
@@ -329,12 +323,19 @@ def test_the_newest_external_models_are_listed_once_for_all_runs_of_metrics() ->
     assert [name for _, name in reader.calls].count("logged_models 1") == 1
 
 
-def test_models_that_were_asked_for_are_dropped_with_the_next_page() -> None:
-    models = RecentModels(lambda _: iter([TRAINED]), ExternalModels(keep=True))
-    models.load([MAKER])
+def test_models_of_runs_that_made_some_are_asked_for_and_dropped_with_the_next_page() -> None:
+    asked: list[ModelFilter] = []
+
+    def listed(only: ModelFilter) -> Iterator[list[LoggedModel]]:
+        asked.append(only)
+        yield TRAINED
+
+    models = RecentModels(listed, external())
+    models.load([MAKER, a_run("p"), a_run("q", model_outputs=(ModelOutput("m-gone"),))])
+    assert asked == [ModelFilter(run_ids=("r", "q")), ModelFilter(model_ids=("m-gone",))]
     assert models.find("m-1") == TRAINED[1]
     models.load([a_run("other")])
-    assert models.find("m-1") is None
+    assert (models.find("m-1"), len(asked)) == (None, 2)
 
 
 def test_models_that_nothing_awaits_are_not_held() -> None:
