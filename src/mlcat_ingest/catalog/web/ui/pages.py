@@ -82,19 +82,22 @@ class HtmlPage:
     media_type: str = "text/html"
 
 
+# A process compiles each template once, however many services it has.
+_TEMPLATES: Final = Environment(
+    loader=PackageLoader(_PACKAGE),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEMPLATES.filters["visible"] = visible
+
+
 class Renderer:
     """Renders pages."""
 
     def __init__(self) -> None:
         """Read the templates and the static files, which `static` has by their paths."""
-        self._templates = Environment(
-            loader=PackageLoader(_PACKAGE),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._templates.filters["visible"] = visible
         self.static: dict[str, Response] = {}
         for name, media_type in _STATIC.items():
             content = (files(_PACKAGE) / "static" / name).read_bytes()
@@ -102,13 +105,13 @@ class Renderer:
             self.static[path] = Response(content, headers=_FOR_EVER, media_type=media_type)
             # The address changes with the content.
             href = f"{path}?v={hashlib.sha256(content).hexdigest()[:12]}"
-            self._templates.globals[f"{name.partition('.')[0]}_href"] = href
+            _TEMPLATES.globals[f"{name.partition('.')[0]}_href"] = href
 
     def response(self, page: HtmlPage, scope: Scope) -> Response:
         """Return `page` as the response to the request of `scope`, whose session it shows."""
         session = {"csrf": scope.get(CSRF, ""), "signed_in": scope.get(SIGNED_IN, False)}
         shown = {"search": "", **session, **page.values}
-        html = self._templates.get_template(page.template).render(shown)
+        html = _TEMPLATES.get_template(page.template).render(shown)
         if prefix := prefix_of(scope):
             html = _OWN_LINK.sub(rf"\g<0>{prefix}", html)
         if page.media_type != "text/html":
