@@ -222,7 +222,10 @@ class World:
         """Restore the source from a copy: what came after it never was."""
         if self.stores:
             kept = deepcopy(self.scheduler.chance.choice(self.stores))
+            moved = {one.experiment_id for one in self.server.elsewhere.experiments}
             self.server.store, self.server.elsewhere = kept
+            # These are in another workspace now, so that they are not renamed: they are others.
+            self._part_from(moved ^ {one.experiment_id for one in kept[1].experiments})
             self.scheduler.log("EVENT the source is restored")
 
     def keep_copies(self) -> None:
