@@ -142,7 +142,10 @@ def test_search_finds_names_and_urns(store: Store) -> None:
 
 
 def test_the_overview_of_a_model(store: Store) -> None:
-    found = page(store, at(full_model(store)))
+    urn, instance = full_model(store), "urn:li:dataPlatformInstance:(urn:li:dataPlatform:mlflow,eu)"
+    platform = {"platform": "urn:li:dataPlatform:mlflow", "instance": instance}
+    put(store, urn, dataPlatformInstance=platform, mlModelFactorPrompts={})
+    found = page(store, at(urn))
     assert "bold-hare-1 Run mlflow PROD" in found.text
     assert "first of all" in found.text
     for fact in (
@@ -158,7 +161,8 @@ def test_the_overview_of_a_model(store: Store) -> None:
         "Parameters 3 alpha 0.1 l1 0.5 warm true",
         "Properties by MLflow and mlcat-ingest 1 mlflow.user ada",
         "Internal properties of mlcat-ingest Internal properties 1 mlcat.source demo",
-        'Aspect dataPlatformInstance { "platform": "urn:li:dataPlatform:mlflow" }',
+        "Instance eu",
+        "Aspect mlModelFactorPrompts {}",
     ):
         assert fact in found.text, fact
     assert found.links[at(ADA)] == "Ada L."
