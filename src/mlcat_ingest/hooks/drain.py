@@ -20,6 +20,7 @@ from mlcat_ingest.errors import MlcatError, RecipeError, StateUnavailableError
 from mlcat_ingest.hooks.sender import URI_VARIABLE
 from mlcat_ingest.hooks.spool import DELETED, ClaimedEvent, Event, EventSpool
 from mlcat_ingest.metadata.aliases import By, Sighting
+from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.pipeline.report.render import hooks_line
 from mlcat_ingest.pipeline.report.report import EXIT_OK, HooksSummary, Report
 from mlcat_ingest.pipeline.write.delivery import OnWritten
@@ -116,8 +117,11 @@ def drain_into(
         StateUnavailableError: the spool cannot be written.
     """
     pipeline, passes = Pipeline(resolved), count()
+    servers = {getattr(source.config, "tracking_uri", None) for source in resolved.sources}
 
     def ingest(named: Runs) -> NamedRunsResult:
+        if len(servers - {None}) > 1:  # an event does not say of which one a model is
+            named = replace(named, moves={})
         more = next(passes) > 0
         letters = spool.refused_file
         return pipeline.run_named(named, dead_letters=letters, more=more, changes=changes)
@@ -200,11 +204,12 @@ class _Drain:
                 (event.model for event in events if event.status == DELETED),
             )
         )
-        moves: dict[str, list[Sighting]] = {}
+        moves: dict[tuple[str, str], list[Sighting]] = {}
         for event in filter(lambda event: event.alias, events):
             by: By = "event" if event.since_ms else "webhook"
             moved = Sighting(event.alias, event.version, event.since_ms, event.at_ms, by)
-            moves.setdefault(event.model, []).append(moved)
+            model = event.workspace or DEFAULT_WORKSPACE, event.model
+            moves.setdefault(model, []).append(moved)
         outcome = self._ingest(Runs(ids, models, deleted, moves))
         if outcome.report.exit_code != EXIT_OK:
             self._bad = outcome.report

@@ -10,6 +10,7 @@ so.
 import inspect
 import logging
 import os
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, update_wrapper
@@ -78,7 +79,7 @@ class Listener:
             run_id,
             status,
             redact_url(tracking_uri),
-            os.environ.get("MLFLOW_WORKSPACE", ""),
+            _workspace(),
             self._settings.recipe,
             model=model,
             **{"at_ms": now_ms(), **move},
@@ -92,6 +93,13 @@ class Listener:
             return False
         self._sender.notify(tracking_uri)
         return True
+
+
+def _workspace() -> str:
+    """Return the workspace of the request that is served, or of this process, empty for none."""
+    context = sys.modules.get("mlflow.utils.workspace_context")  # of MLflow from 3.10 on
+    served = context and context.get_request_workspace()
+    return served or os.environ.get("MLFLOW_WORKSPACE", "")
 
 
 class SingleWarning:

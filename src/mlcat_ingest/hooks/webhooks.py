@@ -93,7 +93,8 @@ class Webhooks:
             if not entity.startswith(_ENTITIES) or is_own_tag(data.get("key")):
                 return HTTPStatus.OK, "ignored"
             name, run_id = data["name"], data.get("run_id") or ""
-            if entity == _ALIAS:
+            # Of workspaces, MLflow can name one and send what happened in another.
+            if entity == _ALIAS and "workspace" not in payload:
                 version = "" if payload["action"] == "deleted" else str(data["version"])
                 at_ms = signed_s * 1000 + 999  # whole seconds
                 move = {"alias": str(data["alias"]), "version": version, "at_ms": at_ms}

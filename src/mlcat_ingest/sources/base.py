@@ -69,14 +69,14 @@ class Runs:
 
     With them come the registered models with the names `models`, and all their versions; of those
     that are `deleted`, or lost a version, the groups are told. Unknown ids and names are ignored.
-    `moves` are what events said of the aliases of these models.
+    `moves` are what events said of the aliases of these models, by workspace and name.
     Partitions are listed, which keeps the names of entities stable, but get no new checkpoint.
     """
 
     ids: Sequence[str]
     models: Sequence[str] = ()
     deleted: Sequence[str] = ()
-    moves: Mapping[str, Sequence[Sighting]] = field(default_factory=dict)
+    moves: Mapping[tuple[str, str], Sequence[Sighting]] = field(default_factory=dict)
     needs: ClassVar[Capability | None] = Capability.RUNS
 
 

@@ -8,13 +8,13 @@ import pytest
 from mlcat_ingest.client.config import RestSinkConfig
 from mlcat_ingest.errors import CatalogUnavailableError, StateUnavailableError
 from mlcat_ingest.hooks import drain as drain_module
-from mlcat_ingest.hooks.drain import DrainResult, _event_filter, drain, follow_spool
+from mlcat_ingest.hooks.drain import DrainResult, _event_filter, drain, drain_into, follow_spool
 from mlcat_ingest.hooks.spool import Event, EventSpool
 from mlcat_ingest.pipeline.report.report import HooksSummary, Report, failure_of
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.base import Runs
-from mlcat_ingest.workflows.ingest import NamedRunsResult, _refused_names
+from mlcat_ingest.workflows.ingest import NamedRunsResult, Pipeline, _refused_names
 from mlcat_ingest.workflows.resolve import ResolvedRecipe, load_resolved, resolve
 
 
@@ -36,6 +36,7 @@ class Pipe:
     ) -> None:
         self.asked: list[list[str]] = []
         self.deleted: list[str] = []
+        self.moves: list[object] = []
         self._errors = list(errors)
         self._unknown = unknown
         self._refuses = refuses
@@ -43,6 +44,7 @@ class Pipe:
     def __call__(self, named: Runs) -> NamedRunsResult:
         self.asked.append([*named.ids, *named.models])
         self.deleted += named.deleted
+        self.moves += sorted(named.moves)
         refused = self._refuses & {*named.ids, *named.models}
         report = a_report(self._errors.pop(0) if self._errors else None, *refused)
         return NamedRunsResult(report, self._unknown, refused)
@@ -67,28 +69,31 @@ def test_models_and_the_run_of_a_new_version_are_asked_for_together(tmp_path: Pa
     for event in (
         *(Event(model="m"), Event("a", model="m"), Event("b", model="sick"), Event("b")),
         Event(model="m", status="DELETED"),
+        *(Event(model="m", alias="a", workspace=one) for one in ("", "team")),
     ):
         spool.put(event)
     drained = drain(spool, bool, pipe)
     # Events of one millisecond have no order.
     assert (list(map(sorted, pipe.asked)), pipe.deleted) == ([["a", "b", "m", "sick"]], ["m"])
+    assert pipe.moves == [("default", "m"), ("team", "m")]
     done = drained.summary
-    assert (done.events, done.runs, done.models, done.left) == (4, 2, 1, 1)
+    assert (done.events, done.runs, done.models, done.left) == (6, 2, 1, 1)
     assert [event.model for event in spool.events()] == ["sick"]
 
 
-@pytest.mark.parametrize(
-    ("letters", "refused"),
-    [
-        (["urn:li:mlModel:(urn:li:dataPlatform:mlflow,fraud_2,PROD)"], {"fraud"}),
-        (["urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,registered:fr,PROD)"], {"fr"}),
-        (["urn:li:mlModel:(urn:li:dataPlatform:mlflow,aa,PROD)"], {"aa"}),
-    ],
-)
-def test_a_model_is_not_refused_for_another_whose_name_holds_its_own(
-    letters: list[str], refused: set[str]
+@pytest.mark.parametrize(("servers", "moves"), [(1, [("default", "m")]), (2, [])])
+def test_an_event_is_no_evidence_where_it_may_be_of_another_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servers: int, moves: list[object]
 ) -> None:
-    assert _refused_names(Runs(["aa"], ["fr", "fraud"]), letters) == refused
+    spool, pipe = a_spool(tmp_path), Pipe()
+    spool.put(Event(model="m", alias="a", recipe="r"))
+    configs = [{"tracking_uri": f"http://m{n}", "instance": f"i{n}"} for n in range(servers)]
+    sources = [{"type": "mlflow", "config": config} for config in configs]
+    sink = {"type": "rest", "config": {"server": "http://c"}}
+    recipe = Recipe.model_validate({"name": "r", "sources": sources, "sink": sink})
+    monkeypatch.setattr(Pipeline, "run_named", lambda _, named, **__: pipe(named))
+    assert drain_into(resolve(recipe), spool, "r").summary.left == 0
+    assert pipe.moves == moves
 
 
 def results_of(spool: EventSpool, pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> list[DrainResult]:
@@ -209,12 +214,16 @@ def test_what_failed_stays_whole_though_only_some_of_it_was_refused(tmp_path: Pa
         ([], set()),
         (["urn:li:mlModel:(urn:li:dataPlatform:mlflow,aa,PROD)"], {"aa"}),
         (["JoinedRun bb", "urn:li:mlModel:(urn:li:dataPlatform:mlflow,aa,PROD)"], {"aa", "bb"}),
-        (["JoinedRun bb", "urn:li:mlModelGroup:(x,some,PROD)"], {"aa", "bb", "cc"}),
-        ([""], {"aa", "bb", "cc"}),
+        # The name of one model holds that of another.
+        (["urn:li:mlModel:(urn:li:dataPlatform:mlflow,fraud_2,PROD)"], {"fraud"}),
+        (["urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,registered:fr,PROD)"], {"fr"}),
+        # What tells of none may be of any.
+        (["JoinedRun bb", "urn:li:mlModelGroup:(x,some,PROD)"], {*["aa", "bb", "fr", "fraud"]}),
+        ([""], {*["aa", "bb", "fr", "fraud"]}),
     ],
 )
-def test_what_tells_of_no_run_may_be_of_any(letters: list[str], refused: set[str]) -> None:
-    assert _refused_names(Runs(["aa", "bb", "cc"]), letters) == refused
+def test_the_names_of_what_was_refused(letters: list[str], refused: set[str]) -> None:
+    assert _refused_names(Runs(["aa", "bb"], ["fr", "fraud"]), letters) == refused
 
 
 def test_an_event_written_during_the_drain_is_taken_too(tmp_path: Path) -> None:

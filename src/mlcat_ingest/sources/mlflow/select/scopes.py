@@ -161,7 +161,8 @@ class NamedRuns(EveryRun):
 
     def sightings(self, model: RegisteredModel) -> Iterable[Sighting]:
         """Return where the aliases of a listed model were seen: by this listing, and by events."""
-        return (*self._named.moves.get(model.name, ()), *super().sightings(model))
+        moves = self._named.moves.get((self._reader.workspace, model.name), ())
+        return (*moves, *super().sightings(model))
 
     def models(self) -> Sequence[str]:
         """Return the named models, unless they come only with runs."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mlcat_ingest.metadata.aliases import Sighting
 from mlcat_ingest.sources.base import Finished, NamedGroup, ReadRequest, Runs
 from mlcat_ingest.sources.mlflow.read.listing import name_filter
 from mlcat_ingest.sources.mlflow.values.joined import JoinedRegisteredModel, JoinedVersion
@@ -38,6 +39,16 @@ def read(named: Runs, **config: Any) -> tuple[list[str], list[NamedGroup]]:
         else:
             records += map(shown, page.records)
     return records, groups
+
+
+def test_the_move_of_an_alias_is_of_the_model_in_its_workspace() -> None:
+    reader = FakeReader({"default": a_registry(), "team": a_registry()})
+    move = Sighting("champion", "1", 1, 2, "event")
+    records = read_all(
+        a_source(reader), ReadRequest(Runs([], ["one"], [], {("team", "one"): [move]}))
+    )
+    of_model = [one for one in records if isinstance(one, JoinedRegisteredModel)]
+    assert [move in one.sightings for one in of_model] == [False, True]
 
 
 def test_a_named_model_comes_with_all_its_versions_and_no_run() -> None:
