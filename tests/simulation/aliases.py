@@ -28,14 +28,19 @@ from mlcat_ingest.metadata.aliases import (
 )
 from mlcat_ingest.metadata.mlflow_keys import ALIASES
 from mlcat_ingest.metadata.passport import KeptVersion
+from mlcat_ingest.metadata.proposal import CUSTOM
 from mlcat_ingest.metadata.reserved import ALIAS_LOG
+from mlcat_ingest.sources.mlflow.values.records import PropertyKey
 from mlcat_ingest.workflows.when import in_versions
 
 NAMES: Final = ("champion", "next")
 DAY_MS: Final = 86_400_000
+BEGIN_MS: Final = 1_000 * DAY_MS
+REGISTERED: Final[dict[str, str]] = {PropertyKey.REGISTERED_MODEL: "churn"}
 BREAKS: Final = (
     *("webhook is exact", "write is the window", "former until now", "absent is none"),
     *("version is when it was read", "anybody's version counts", "the oldest version is new"),
+    "any properties have all aliases",
 )
 """Rules that can be broken on purpose: each makes some answer wrong."""
 
@@ -57,7 +62,7 @@ class World:
     seed: int
     lossless: bool = False
     broken: str = ""
-    now_ms: int = 1_000 * DAY_MS
+    now_ms: int = BEGIN_MS
     aliases: dict[str, str] = field(default_factory=dict)
     versions: list[str] = field(default_factory=lambda: ["1"])
     truth: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
@@ -71,7 +76,10 @@ class World:
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
-        self.truth = {name: [(0, "")] for name in NAMES}
+        # Some have been at a version for ever: that they are at none would be wrong of any time.
+        first = ("",) if self.lossless else ("", "1")
+        self.truth = {name: [(0, self.random.choice(first))] for name in NAMES}
+        self.aliases = {name: held for name, [(_, held)] in self.truth.items() if held}
 
     def run(self) -> None:
         steps = [self.move] * 4 + [self.read_and_write] * 3
@@ -154,7 +162,7 @@ class World:
         seen = [*(one.events or ()), *one.former, *listing(one.aliases, *window)]
         if self.broken == "absent is none":
             seen.append(Sighting(NAMES[0], "", *window))
-        fresh = {ALIAS_LOG: encode(seen)}
+        fresh = {**REGISTERED, ALIAS_LOG: encode(seen)}
         if one.aliases:
             fresh[ALIASES] = json.dumps(one.aliases)
         fresh = dict(with_sightings(fresh, self.stored))
@@ -174,7 +182,7 @@ class World:
         self.backups.append((self.stored, [*self.kept]))
         self.stored = custom
         number = self.kept[0].number + 1 if self.kept else 1
-        value = {"customProperties": custom}
+        value = {CUSTOM: custom}
         self.kept = [KeptVersion(number, value, self.now_ms, writer), *self.kept[: self.seed % 4]]
 
     def read_and_write(self) -> None:
@@ -188,7 +196,8 @@ class World:
             case 1 if self.backups:
                 self.stored, self.kept = self.random.choice(self.backups)
             case 2:
-                self.store({}, self.random.choice(("user ada", "recipe other")))
+                # Who retracts recipe r writes as it, and has another property left.
+                self.store({}, self.random.choice(("user ada", "recipe other", "recipe r")))
             case 3:
                 lie = json.dumps({self.random.choice(NAMES): "999"})
                 self.store({**self.stored, ALIASES: lie}, self.random.choice(("user ada", "")))
@@ -218,7 +227,7 @@ class World:
         seen = [*log, *self.seen_in_versions()]
         for alias in NAMES:
             for _ in range(4):
-                begin_ms = self.random.randint(1_000 * DAY_MS - 10_000, self.now_ms + 10_000)
+                begin_ms = self.random.randint(BEGIN_MS - 10_000, self.now_ms + 10_000)
                 end_ms = begin_ms + self.random.choice((0, DAY_MS - 1))
                 for known in (log, seen):
                     found = answer(known, alias, begin_ms, end_ms)
@@ -229,6 +238,8 @@ class World:
 
     def seen_in_versions(self) -> list[Sighting]:
         kept = self.kept
+        if self.broken == "any properties have all aliases":
+            kept = [one._replace(value={CUSTOM: REGISTERED | one.value[CUSTOM]}) for one in kept]
         if self.broken == "anybody's version counts":
             kept = [one._replace(writer="recipe r") for one in kept]
         if self.broken == "the oldest version is new":

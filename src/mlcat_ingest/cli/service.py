@@ -56,10 +56,8 @@ def get(entity: str, aspect: str | None, **catalog: Any) -> None:
         names = aspects_of(urn, "name an aspect") if aspect is None else [aspect]
         stored = opened.read_many([urn], names).get(urn)
     if not stored:
-        what = urn if aspect is None else f"aspect {aspect} of {urn}"
-        raise CatalogRequestError(
-            f"the catalog has no {what}", status=HTTPStatus.NOT_FOUND, urn=urn
-        )
+        what = f"the catalog has no {urn if aspect is None else f'aspect {aspect} of {urn}'}"
+        raise CatalogRequestError(what, status=HTTPStatus.NOT_FOUND, urn=urn)
     values = {name: item.value for name, item in stored.items()}
     output.out_json(values if aspect is None else values[aspect])
 
@@ -257,7 +255,7 @@ def _span(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int,
     if start > datetime.now(UTC):
         raise click.BadParameter(f"{text} is in the future")
     begin_ms = (start - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
-    return begin_ms, begin_ms + (0 if {"T", " "} & {*text} else 86_399_999)
+    return begin_ms, begin_ms + (0 if len(text) > 10 or "T" in text else 86_399_999)
 
 
 def _on_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -315,12 +315,10 @@ class ClientEvaluator(Evaluates):
             return self._sets[key]
 
     def _read_tests(self, test_urns: Sequence[str]) -> _TestSet:
-        infos: dict[str, Aspect] = {}
         try:
             urns = test_urns or [u for page in self._catalog.search.metadata_tests() for u in page]
-            for chunk in chunks(urns, MAX_REQUEST_ITEMS):
-                stored = self._catalog.read_many(chunk, [TEST_INFO])
-                infos |= {u: a[TEST_INFO].value for u, a in stored.items() if TEST_INFO in a}
+            stored = self._catalog.read_many(urns, [TEST_INFO])
+            infos = {u: a[TEST_INFO].value for u, a in stored.items() if TEST_INFO in a}
         except CANNOT_ANSWER as error:
             return _TestSet(problem=f"the metadata tests cannot be read: {error.message}")
         own = self._own if not test_urns else {u: self._own[u] for u in urns if u in self._own}

@@ -42,6 +42,9 @@ _BY: Final[Mapping[By, str]] = {
     "version": "kept version",
 }
 
+_END_MS: Final = 253_402_300_800_000
+"""The year 10,000, which no date has."""
+
 _ANY: Final = ""
 """The alias of a sighting that is of all that a listing did not have."""
 
@@ -97,6 +100,7 @@ def decode(text: object) -> list[Sighting]:
         Sighting(*entry)
         for entry in (entries if isinstance(entries, list) else ())
         if isinstance(entry, list) and [*map(type, entry)] == types
+        if entry[4] in _BY and 0 <= entry[2] <= entry[3] < _END_MS
     ]
 
 

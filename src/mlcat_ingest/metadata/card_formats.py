@@ -47,13 +47,9 @@ def _framed(passport: Passport, *parts: str) -> str:
     """Return Markdown between the name of the model and the versions that it was made from."""
     on = "" if passport.on_ms is None else f", as of {date_of(passport.on_ms)}"
     unknown = "\n".join(f"- Not known: {_cell(text)}" for text in passport.unknown)
-    head = (
-        f"# {_cell(passport.name)}",
-        f"{_cell(passport.urn)}{on}",
-        *([unknown] if unknown else ()),
-    )
+    head = [f"# {_cell(passport.name)}", f"{_cell(passport.urn)}{on}", unknown]
     made_from = _table(("entity", "aspect", "version"), passport.made_from)
-    return "\n\n".join([*head, *parts, "## Made from", made_from]) + "\n"
+    return "\n\n".join(filter(None, [*head, *parts, "## Made from", made_from])) + "\n"
 
 
 def _markdown(passport: Passport) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 
 from mlcat_ingest.client.base import Reads
 from mlcat_ingest.client.rest.client import CatalogClient
-from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import CatalogRequestError, RecipeError
 from mlcat_ingest.metadata.aspects.common import STATUS, VERSION_PROPERTIES
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
@@ -21,7 +20,6 @@ from mlcat_ingest.metadata.passport import (
     writer_text,
 )
 from mlcat_ingest.metadata.registry import ENTITY_TYPES
-from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.provenance import is_removed
 from mlcat_ingest.workflows.explain import explain
@@ -60,14 +58,17 @@ def _siblings(catalog: CatalogClient, urn: str) -> dict[str, str]:
     own = catalog.read_many([urn], read).get(urn, {})
     if VERSION_PROPERTIES not in own or ML_MODEL_PROPERTIES not in own:
         return {}
-    found = {}
-    for group in own[ML_MODEL_PROPERTIES].value.get("groups") or ():
-        for page in catalog.search.members(group):
-            for chunk in chunks(page, MAX_REQUEST_ITEMS):
-                for one, stored in catalog.read_many(chunk, read[1:]).items():
-                    if one != urn and VERSION_PROPERTIES in stored and not is_removed(stored):
-                        found[one] = str(stored[VERSION_PROPERTIES].value.get("sortId"))
-    return found
+    version_set = own[VERSION_PROPERTIES].value.get("versionSet")
+    groups = own[ML_MODEL_PROPERTIES].value.get("groups") or ()
+    members = (urns for group in groups for urns in catalog.search.members(group))
+    return {
+        one: str(version.value.get("sortId"))
+        for urns in members
+        for one, stored in catalog.read_many(urns, read[1:]).items()
+        # A group that people make can have the versions of other models.
+        if (version := stored.get(VERSION_PROPERTIES)) and not is_removed(stored)
+        if one != urn and version.value.get("versionSet") == version_set
+    }
 
 
 def kept_versions(catalog: CatalogClient, urn: str, aspects: Collection[str] | None) -> Kept:

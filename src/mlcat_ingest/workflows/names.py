@@ -6,20 +6,18 @@ number or alias. Names are compared whole, with their case. Several entities are
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from itertools import islice
 from typing import Final, Literal, Protocol, get_args
 
-from mlcat_ingest.client.base import Reads, Searches, StoredEntity
-from mlcat_ingest.core.paging import chunks
+from mlcat_ingest.client.base import Reads, Searches, StoredEntity, each_type
 from mlcat_ingest.errors import CatalogRequestError, RecipeError
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES, ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.labels import label_of, name_in, with_label
 from mlcat_ingest.metadata.mlflow_keys import RUN_ID
 from mlcat_ingest.metadata.proposal import Aspect, custom_properties
-from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import PREFIX, entity_type_of
 from mlcat_ingest.pipeline.merge.applied import NOTHING
 from mlcat_ingest.pipeline.merge.provenance import stored_properties
@@ -80,7 +78,7 @@ def _named(catalog: SearchedCatalog, text: str) -> Iterator[tuple[str, Kind, str
     """Yield URN, kind and line of each entity that has the name."""
     model, version = _split(text)
     for page in catalog.search.named(_tails(text), _tails(model), version):
-        for urn, stored in _read(catalog, page):
+        for urn, stored in _read(catalog, page).items():
             properties = stored_properties(urn, stored) or NOTHING
             aspect = stored.get(VERSION_PROPERTIES)
             of = NOTHING if aspect is None else aspect.value
@@ -106,11 +104,8 @@ def _tails(name: str) -> list[str]:
     return [name, *(name[start:] for start in starts if start < len(name))]
 
 
-def _read(catalog: Reads, urns: Sequence[str]) -> Iterator[tuple[str, StoredEntity]]:
-    for entity_type, aspects in _ASPECTS.items():
-        of_type = [urn for urn in dict.fromkeys(urns) if entity_type_of(urn) == entity_type]
-        for chunk in chunks(of_type, MAX_REQUEST_ITEMS):
-            yield from catalog.read_many(chunk, aspects).items()
+def _read(catalog: Reads, urns: Sequence[str]) -> Mapping[str, StoredEntity]:
+    return each_type(catalog.read_many, urns, lambda kind: _ASPECTS.get(kind, ()))
 
 
 def _kind(urn: str, custom: Aspect, *, is_version: bool) -> Kind:
@@ -140,8 +135,7 @@ def _nothing(catalog: SearchedCatalog, text: str, kinds: Sequence[Kind]) -> Cata
     groups = next(catalog.search.entities_of_source("mlModelGroup", None).pages, [])
     known = {
         str(properties.get("name")): _kind(urn, custom_properties(properties), is_version=False)
-        for chunk in chunks(groups, MAX_REQUEST_ITEMS)
-        for urn, stored in _read(catalog, chunk)
+        for urn, stored in _read(catalog, groups).items()
         for properties in [stored_properties(urn, stored) or NOTHING]
     }
     model, version = _split(text) if "version" in kinds else ("", "")
@@ -160,8 +154,5 @@ def _nothing(catalog: SearchedCatalog, text: str, kinds: Sequence[Kind]) -> Cata
             is_registered = known[text] == "registered model"
             one = f"a version, such as {text}@1" if is_registered else "a run of it"
             hint = f"{hint}; name {one}"
-    return CatalogRequestError(
-        f"the catalog has no {asked} named {text!r}",
-        status=HTTPStatus.NOT_FOUND,
-        hint=hint,
-    )
+    what = f"the catalog has no {asked} named {text!r}"
+    return CatalogRequestError(what, status=HTTPStatus.NOT_FOUND, hint=hint)

@@ -89,14 +89,13 @@ def _read_models(catalog: Catalog, models: dict[str, _Model | None], urns: Itera
     """Add those of `urns` that are models and not read yet to `models`; None: it is removed."""
     new = [urn for urn in urns if entity_type_of(urn) == "mlModel" and urn not in models]
     names = (properties_aspect("mlModel"), STATUS, GLOBAL_TAGS, VERSION_PROPERTIES)
-    for batch in chunks(new, MAX_REQUEST_ITEMS):
-        stored = catalog.read_many(batch, names)
-        for urn in batch:
-            entity = stored.get(urn, {})
-            stages = (stage.lower() for stage in _stages(urn, entity))
-            name = label_of(urn, stored_properties(urn, entity)) or urn
-            model = _Model(name, not _PRODUCTION.isdisjoint(stages))
-            models[urn] = None if is_removed(entity) else model
+    stored = catalog.read_many(new, names) if new else {}
+    for urn in new:
+        entity = stored.get(urn, {})
+        stages = (stage.lower() for stage in _stages(urn, entity))
+        name = label_of(urn, stored_properties(urn, entity)) or urn
+        model = _Model(name, not _PRODUCTION.isdisjoint(stages))
+        models[urn] = None if is_removed(entity) else model
 
 
 def _stages(urn: str, stored: StoredEntity) -> Iterator[str]:

@@ -10,7 +10,6 @@ from itertools import groupby, pairwise, zip_longest
 from typing import Any, Final
 
 from mlcat_ingest.client.rest.client import CatalogClient
-from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.core.text import json_or_none, printable
 from mlcat_ingest.errors import CatalogRequestError, RecipeError
 from mlcat_ingest.metadata.aliases import AliasEvidence, Sighting, answer, decode, versions_in
@@ -20,7 +19,7 @@ from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES, ML_MODEL
 from mlcat_ingest.metadata.mlflow_keys import ALIASES
 from mlcat_ingest.metadata.passport import KeptVersion
 from mlcat_ingest.metadata.proposal import Aspect, custom_properties
-from mlcat_ingest.metadata.reserved import ALIAS_LOG, MAX_REQUEST_ITEMS
+from mlcat_ingest.metadata.reserved import ALIAS_LOG
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.provenance import custom_of
 from mlcat_ingest.sources.mlflow.values.records import PropertyKey
@@ -66,10 +65,9 @@ def when(
         return found
     number = versions_in(custom.get(ALIASES)).get(alias)
     stage = "" if number else alias.lower()
-    is_stage = stage in _STAGES.values()
-    moves = []
-    if is_stage and isinstance(catalog, CatalogClient):
-        moves = [*_of_stages(catalog, urn, custom.get(PropertyKey.REGISTERED_MODEL))]
+    moves, registered = [], custom.get(PropertyKey.REGISTERED_MODEL)
+    if registered and stage in _STAGES.values() and isinstance(catalog, CatalogClient):
+        moves = [*_of_stages(catalog, urn, registered)]
     if stage in {one.alias for one in moves}:
         return answer(moves, stage, begin_ms, end_ms)
     hint = f"known are {', '.join(known)}" if known else None
@@ -87,19 +85,18 @@ def _of_stages(catalog: CatalogClient, group: str, model: object) -> Iterator[Si
     """
     read = [GLOBAL_TAGS, ML_MODEL_PROPERTIES, VERSION_PROPERTIES]
     for page in catalog.search.members(group):
-        for chunk in chunks(dict.fromkeys(page), MAX_REQUEST_ITEMS):
-            for urn, stored in catalog.read_many(chunk, read).items():
-                version, tags = stored.get(VERSION_PROPERTIES), stored.get(GLOBAL_TAGS)
-                number = None if version is None else version.value["version"].get("versionTag")
-                is_other = custom_of(urn, stored).get(PropertyKey.REGISTERED_MODEL) != model
-                if number is None or tags is None or is_other:
-                    continue
-                holder = partial(_stages_in, number)
-                if tags.version == "1" and not holder(tags.value):
-                    continue  # has never been in a stage
-                kept = kept_versions(catalog, urn, [GLOBAL_TAGS]).get(GLOBAL_TAGS, ())
-                for one in in_versions(kept, holder):
-                    yield one if one.version else one._replace(left=number)
+        for urn, stored in catalog.read_many(page, read).items():
+            version, tags = stored.get(VERSION_PROPERTIES), stored.get(GLOBAL_TAGS)
+            number = None if version is None else version.value["version"].get("versionTag")
+            is_other = custom_of(urn, stored).get(PropertyKey.REGISTERED_MODEL) != model
+            if number is None or tags is None or is_other:
+                continue
+            holder = partial(_stages_in, number)
+            if tags.version == "1" and not holder(tags.value):
+                continue  # has never been in a stage
+            kept = kept_versions(catalog, urn, [GLOBAL_TAGS]).get(GLOBAL_TAGS, ())
+            for one in in_versions(kept, holder):
+                yield one if one.version else one._replace(left=number)
 
 
 def _stages_in(number: str, tags: Aspect) -> Mapping[str, str]:
@@ -109,9 +106,10 @@ def _stages_in(number: str, tags: Aspect) -> Mapping[str, str]:
 
 
 def _aliases_in(properties: Aspect) -> Mapping[str, str] | None:
-    """Return the aliases in the properties of a group; None if their text was cut."""
-    text = custom_properties(properties).get(ALIASES)
-    return None if text is not None and json_or_none(text) is None else versions_in(text)
+    """Return the aliases in a group's properties, as the model's recipe writes them; else None."""
+    custom = custom_properties(properties)
+    aliases = json_or_none(custom.get(ALIASES, "{}"))
+    return aliases if isinstance(aliases, dict) and PropertyKey.REGISTERED_MODEL in custom else None
 
 
 def in_versions(
@@ -127,9 +125,10 @@ def in_versions(
         has_older = one.number == 1 if older is None else one.number == older.number + 1
         if not has_older or one.written_ms is None or not one.is_by_recipe:
             continue
-        now, before = (holders_in({} if each is None else each.value) for each in (one, older))
+        now = holders_in(one.value)
+        before = {} if older is None else holders_in(older.value)
         if now is None or before is None:
-            continue  # cut, as it was too long: it says of no alias that it is gone
+            continue  # such as one that was cut: it says of no alias that it is gone
         for alias in sorted(now.keys() | before.keys()):
             if now.get(alias) != before.get(alias):
                 yield Sighting(alias, now.get(alias, ""), 0, one.written_ms, "version")
@@ -148,8 +147,8 @@ def when_lines(found: AliasEvidence, what: str) -> Iterator[Line]:
         # An event says when the alias came to a version, others that it had come by then.
         held = [*before, *found.across, *(one for one in after if one.by != "event")]
         text = " or ".join(dict.fromkeys(one.holder for one in held))
-    holders_text = f", {text}" if found.certainty != "not known" else ""
-    yield Line(printable(f"{what}: {found.certainty}{holders_text}"))
+    verdict = {"exact": f"exact, {text}", "interval": f"interval, nearest proof: {text}"}
+    yield Line(printable(f"{what}: {verdict.get(found.certainty, found.certainty)}"))
     rows = {"before": before, "around": found.across, "within": found.within, "after": after}
     for where, sightings in rows.items():
         for one in sightings:

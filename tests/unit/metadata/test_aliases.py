@@ -30,14 +30,19 @@ def test_a_broken_rule_makes_some_answer_wrong(rule: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [None, 3, "", "{", "{}", "[3]", "[[]]", '[["a", "1", 1, "2", "pass"]]', "[" * 10_000]
+    "text",
+    [
+        *(None, 3, "", "{", "{}", "[3]", "[[]]", '[["a", "1", 1, "2", "pass"]]', "[" * 10_000),
+        *('[["a", "1", 1, 2, "guess"]]', '[["a", "1", 3, 2, "pass"]]'),
+        f'[["a", "1", 0, {2**62}, "webhook"]]',
+    ],
 )
 def test_a_text_that_is_no_list_of_sightings_has_none(text: object) -> None:
     assert decode(text) == []
 
 
 def test_sightings_survive_as_text() -> None:
-    odd = Sighting('a"\ud800,', "", 0, 2**62, "webhook")
+    odd = Sighting('a"\ud800,', "", 0, 2**47, "webhook")
     assert decode(encode([EVENT, odd])) == [EVENT, odd]
 
 
@@ -95,5 +100,7 @@ def test_answers(span: tuple[int, int], certainty: str, shown: tuple[object, ...
 def test_the_text_of_a_sighting() -> None:
     assert EVENT.window == "at 1970-01-01 00:00:01 UTC (registry event)"
     assert WEBHOOK.window == "at 1970-01-01 00:00:05 UTC or before (webhook)"
+    kept = WEBHOOK._replace(by="version")
+    assert kept.window == "at 1970-01-01 00:00:05 UTC or before (kept version)"
     assert PASS.window == "between 1970-01-01 00:00:08 and 1970-01-01 00:00:09 UTC (pass)"
     assert (PASS.holder, PASS._replace(version="").holder) == ("version 4", "no version")

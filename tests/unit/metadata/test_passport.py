@@ -6,13 +6,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from mlcat_ingest.metadata.card_formats import FORMS
-from mlcat_ingest.metadata.passport import (
-    KeptVersion,
-    Passport,
-    date_of,
-    passport,
-    writer_text,
-)
+from mlcat_ingest.metadata.passport import KeptVersion, Passport, date_of, passport, writer_text
 from support.fakes import kept_in, model_urn
 
 URN, RUN = model_urn("m"), model_urn("r")
@@ -160,16 +154,14 @@ def test_a_large_change_is_cut_with_its_rest_counted() -> None:
 def test_writers() -> None:
     written = [
         writer_text("ownership", "urn:li:corpuser:ada", {}),
-        writer_text(
-            "ownership", "urn:li:corpuser:datahub", {"pipelineName": "prod", "runId": "prod-1"}
-        ),
+        writer_text("ownership", "urn:li:corpuser:bo", {"pipelineName": "prod", "runId": "r-1"}),
         writer_text("ownership", "urn:li:corpuser:UNKNOWN", {"runId": "no-run-id-provided"}),
         writer_text("testResults", "urn:li:corpuser:unknown", {}),
         writer_text("ownership", "urn:li:corpuser:__datahub_system", {}),
     ]
     assert written == [
         "user ada",
-        "recipe prod, run prod-1, user datahub",
+        "recipe prod, run r-1, user bo",
         "a person or tool without a name",
         "the catalog",
         "the catalog",

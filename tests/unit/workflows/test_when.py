@@ -43,9 +43,19 @@ class Catalog(Reads):
         ((0, 999), ["x: not known", "after  version 3     at 1970-01-01 00:00:01 UTC (registry"]),
         ((0, 4_000), ["x: exact, version 3", "within  version 3", "after  no version"]),
         ((0, 9_000), ["x: exact, version 3, then no version, then version 4", *["within  "] * 3]),
-        ((2_000, 3_000), ["x: interval, version 3 or no version", "before  ver", "after  no v"]),
-        ((5_500, 5_500), ["x: interval, version 3 or no version or version 4", "before", "around"]),
-        ((9_500, 9_500), ["x: interval, version 4", "before  version 4"]),
+        (
+            (2_000, 3_000),
+            ["x: interval, nearest proof: version 3 or no version", "before  ver", "after  no v"],
+        ),
+        (
+            (5_500, 5_500),
+            [
+                "x: interval, nearest proof: version 3 or no version or version 4",
+                "before",
+                "around",
+            ],
+        ),
+        ((9_500, 9_500), ["x: interval, nearest proof: version 4", "before  version 4"]),
     ],
 )
 def test_the_verdict_and_its_evidence(span: tuple[int, int], lines: list[str]) -> None:
@@ -58,7 +68,7 @@ def test_the_verdict_and_its_evidence(span: tuple[int, int], lines: list[str]) -
 
 def test_the_move_of_an_event_leaves_the_version_before() -> None:
     found = answer([SEEN, SET._replace(begin_ms=20_000, end_ms=20_001)], "champion", 9_500, 9_500)
-    assert next(when_lines(found, "x")).text == "x: interval, version 4"
+    assert next(when_lines(found, "x")).text == "x: interval, nearest proof: version 4"
 
 
 @pytest.mark.parametrize(
@@ -83,7 +93,7 @@ def test_a_webhook_behind_the_day_may_be_of_a_move_of_that_day() -> None:
         [SET, late, SEEN._replace(begin_ms=20_000, end_ms=21_000)], "champion", 5_000, 6_000
     )
     shown = [line.text.strip() for line in when_lines(found, "x")]
-    assert shown[0] == "x: interval, version 3 or version 5"
+    assert shown[0] == "x: interval, nearest proof: version 3 or version 5"
     assert shown[2].startswith("after  version 5     at 1970-01-01 00:00:12 UTC or before")
 
 
@@ -94,13 +104,8 @@ def test_what_is_no_registered_model_has_no_aliases() -> None:
 
 def test_the_data() -> None:
     found = when(Catalog(**{"mlcat.alias_log": encode([SET, SEEN])}), "champion", GROUP, 0, 2_000)
-    assert when_data(found) == {
-        "certainty": "exact",
-        "before": None,
-        "across": [],
-        "within": [SET._asdict()],
-        "after": SEEN._asdict(),
-    }
+    shown = {"within": [SET._asdict()], "after": SEEN._asdict()}
+    assert when_data(found) == {"certainty": "exact", "before": None, "across": [], **shown}
 
 
 @pytest.mark.parametrize(
@@ -117,18 +122,23 @@ def test_an_alias_without_a_history(custom: dict[str, str], hint: str) -> None:
         when(Catalog(**custom), "next", GROUP, 0, 1)
 
 
+def kept(number: int, aliases: str, writer: str = "recipe r") -> KeptVersion:
+    custom = {"mlflow.registered_model": "churn", "mlflow.aliases": aliases}
+    return KeptVersion(number, {"customProperties": custom}, number * 1_000, writer)
+
+
 KEPT = [
-    KeptVersion(6, {"customProperties": {"mlflow.aliases": '{"b": "1"}'}}, 6_000, "recipe r"),
-    KeptVersion(5, {"customProperties": {"mlflow.aliases": '{"a": "2"}'}}, 5_000, "recipe r"),
-    KeptVersion(4, {"customProperties": {"mlflow.aliases": '{"a": "2"}'}}, 4_000, "recipe r"),
-    KeptVersion(3, {"customProperties": {"mlflow.aliases": '{"a": "1"}'}}, 3_000, "recipe r"),
-    KeptVersion(2, {"customProperties": {"mlflow.aliases": '{"a": "9"}'}}, 2_000, "user recipe"),
+    kept(6, '{"b": "1"}'),
+    kept(5, '{"a": "2"}'),
+    kept(4, '{"a": "2"}'),
+    kept(3, '{"a": "1"}'),
+    kept(2, '{"a": "9"}', "user recipe"),
     KeptVersion(1, {"name": "churn"}, 1_000, "recipe r"),
 ]
 
 
-def shown(kept: Sequence[KeptVersion]) -> list[tuple[str, str, int]]:
-    found = list(in_versions(kept))
+def shown(versions: Sequence[KeptVersion]) -> list[tuple[str, str, int]]:
+    found = list(in_versions(versions))
     assert all((one.begin_ms, one.by) == (0, "version") for one in found)
     return [(one.alias, one.version, one.end_ms) for one in found]
 
@@ -147,13 +157,13 @@ def test_a_kept_version_proves_what_its_recipe_has_found_changed() -> None:
     assert shown([KEPT[3]._replace(number=1, writer="user ada")]) == []
 
 
-def test_a_kept_version_with_cut_aliases_proves_nothing() -> None:
-    cut = KeptVersion(5, {"customProperties": {"mlflow.aliases": '{"a": "2'}}, 5_000, "recipe r")
-    assert shown([KEPT[0], cut, *KEPT[2:]]) == shown(KEPT)[2:]
-
-
-def test_the_window_of_a_kept_version() -> None:
-    assert next(in_versions(KEPT)).window == "at 1970-01-01 00:00:06 UTC or before (kept version)"
+@pytest.mark.parametrize(
+    "unread", [kept(5, '{"a": "2'), KeptVersion(5, {"name": "churn"}, 5_000, "recipe r")]
+)
+def test_a_kept_version_with_cut_aliases_or_without_its_model_proves_nothing(
+    unread: KeptVersion,
+) -> None:
+    assert shown([KEPT[0], unread, *KEPT[2:]]) == shown(KEPT)[2:]
 
 
 @pytest.mark.process

@@ -79,9 +79,8 @@ def silent_writers(sink: Catalog, writer: Writer, since_ms: int) -> set[str]:
     written_ms: dict[str, int] = {}
     for entity_type in SEARCHABLE:
         name = properties_aspect(entity_type)
-        pages = sink.search.entities_of_source(entity_type, None).pages
-        for batch in (batch for page in pages for batch in chunks(page, MAX_REQUEST_ITEMS)):
-            for stored in sink.read_many(batch, [name]).values():
+        for page in sink.search.entities_of_source(entity_type, None).pages:
+            for stored in sink.read_many(page, [name]).values():
                 custom = custom_properties(stored[name].value)
                 base_id = writer_id_of(custom.get(applied_key(writer.name)))
                 if base_id and not writer.is_own(base_id):

@@ -10,7 +10,6 @@ from itertools import product
 from typing import Final
 
 from mlcat_ingest.client.base import CANNOT_ANSWER, Evaluation, StoredEntity
-from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import DefinitionError, MissingExtraError
 from mlcat_ingest.metadata.aspects.assets import (
     INCIDENT_INFO,
@@ -21,7 +20,6 @@ from mlcat_ingest.metadata.aspects.assets import (
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.proposal import Aspect, Entity
-from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import encoded_bytes, entity_type_of, tag
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.applied import NOTHING, verdict_tags
@@ -90,15 +88,15 @@ class Verdicts:
         return evaluation.outcomes.keys() & refused
 
     def _read_tests(self, urns: Iterable[str]) -> None:
-        for batch in chunks(sorted(set(urns) - self._infos.keys()), MAX_REQUEST_ITEMS):
-            stored: Mapping[str, StoredEntity] = {}
-            try:
-                stored = self._context.sink.read_many(batch, [TEST_INFO])
-            except CANNOT_ANSWER as error:
-                self._note("", f"the names of tests cannot be read: {error.message}")
-            for urn in batch:
-                aspect = stored.get(urn, {}).get(TEST_INFO)
-                self._infos[urn] = NOTHING if aspect is None else aspect.value
+        asked = sorted(set(urns) - self._infos.keys())
+        stored: Mapping[str, StoredEntity] = {}
+        try:
+            stored = self._context.sink.read_many(asked, [TEST_INFO]) if asked else {}
+        except CANNOT_ANSWER as error:
+            self._note("", f"the names of tests cannot be read: {error.message}")
+        for urn in asked:
+            aspect = stored.get(urn, {}).get(TEST_INFO)
+            self._infos[urn] = NOTHING if aspect is None else aspect.value
 
     def _name(self, test: str) -> str:
         return self._infos[test].get("name") or test.removeprefix(_TEST)

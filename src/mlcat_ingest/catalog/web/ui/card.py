@@ -10,13 +10,7 @@ from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.lists import referrers, value_of
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.metadata.codec import loads
-from mlcat_ingest.metadata.passport import (
-    Kept,
-    KeptVersion,
-    Passport,
-    passport,
-    writer_text,
-)
+from mlcat_ingest.metadata.passport import Kept, KeptVersion, Passport, passport, writer_text
 
 _MOST: Final = 500
 """Most versions of one aspect that a page reads, the newest."""
