@@ -21,7 +21,7 @@ from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.diff import AspectDiff, diff_aspect, entries_of, value_text, with_dates
 from mlcat_ingest.metadata.entries import LISTS, same_json, single_fields
 from mlcat_ingest.metadata.labels import name_in
-from mlcat_ingest.metadata.mlflow_keys import DATASETS, RUN_MODEL
+from mlcat_ingest.metadata.mlflow_keys import DATASETS, RUN_MODEL, SIGNATURE_PARTS
 from mlcat_ingest.metadata.proposal import CUSTOM, Aspect, custom_properties
 from mlcat_ingest.metadata.registry import ASPECTS, KEY_ASPECTS
 from mlcat_ingest.metadata.reserved import SOURCE_KEY, is_own
@@ -322,12 +322,13 @@ def _first(values: Sequence[Mapping[Any, Any]], key: tuple[str, str]) -> int:
 def _texts(
     field: str, entry: str, part: Any, label: str, main: str, names: Mapping[str, str]
 ) -> list[tuple[str, str, str]]:
-    """Return label, value and detail of a part; those of each in a list of datasets."""
+    """Return label, value and detail of a part; those of each dataset or column in a list."""
     label = label or (entry if field == CUSTOM else field)
-    if entry == DATASETS and (datasets := _objects(part)):
+    if entry in (DATASETS, *SIGNATURE_PARTS.values()) and (objects := _objects(part)):
+        labelled = ((one, _text(one.get("context")) or label) for one in objects)
         return [
-            (_text(one.get("context")) or label, _text(one.get("name")), _detail(one, "context"))
-            for one in datasets
+            (text, _text(one.get("name")) or "(no name)", _detail(one, "context"))
+            for one, text in labelled
         ]
     if not isinstance(part, dict) or not main:
         return [(label, _joined(field, part), "")]

@@ -80,6 +80,7 @@ def test_a_version_has_the_code_and_the_data_of_its_run() -> None:
         "mlflow.source.name": "other.py",
         "mlcat.applied.prod": "2:",
         "team": "risk",
+        "signature.inputs": '[{"type": "long", "name": "age", "required": true}, {"type": "long"}]',
     }
     of_version = {"mlflow.run_model": RUN, "mlflow.source.name": "train.py"}
     entities = {
@@ -93,6 +94,8 @@ def test_a_version_has_the_code_and_the_data_of_its_run() -> None:
         ("train", "leads (rows 3)", RUN),
     ]
     assert (RUN, PROPERTIES, 2) in made.made_from
+    columns = [line.text for line in passport(RUN, kept_in(entities)).of("features")]
+    assert columns == ["age (type long; required true)", "(no name) (type long)"]
 
 
 def test_a_test_has_its_name_its_verdict_and_its_time() -> None:

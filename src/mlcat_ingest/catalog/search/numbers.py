@@ -1,10 +1,11 @@
 """The metrics and parameters of the entities of a search: their names, and points for a chart."""
 
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Text, and_, func, literal, null, select, tuple_
+from sqlalchemy import and_, func, null, select, tuple_
 from sqlalchemy.engine import Connection
 from sqlalchemy.sql.expression import ColumnElement, Select
 
@@ -138,11 +139,11 @@ def equal_values(
 
 def points(
     connection: Connection, request: SearchRequest, y: str, x: str, z: str = ""
-) -> tuple[int, Sequence[Point]]:
-    """Return how many found entities have numbers in `y` and `x`, and the newest of these.
+) -> tuple[int, int, Sequence[Point]]:
+    """Return how many found entities have points, how many have none, and the newest points.
 
     `x` is a metric, a parameter, or `created`, in epoch milliseconds; `z` is a third number, or
-    empty.
+    empty. An entity has no point if its value in `y` or `x` is not finite, or is a text.
 
     Cost: a walk through all hits.
     """
@@ -154,14 +155,20 @@ def points(
     depths: ColumnElement[Any] = null()
     if z:
         query, depths = join_number(connection, query, selection, z)
-    # In SQLite every text is greater than every number, and the empty one is the least text.
-    query = query.where(*(column < literal("", Text) for column in (heights, widths)))
+    most, both = sys.float_info.max, (heights, widths)
+    # In SQLite every text is greater than every number.
+    finite = and_(*(column.between(-most, most) for column in both))
     named = entity.alias()
     newest = (
         query.join(named, named.c.id == selection.id)
-        .with_only_columns(func.count().over(), named.c.urn, widths, heights, depths)
-        .order_by(searched.c.created_ms.desc(), named.c.id.desc())
+        .where(*(column.is_not(None) for column in both))
+        .with_only_columns(
+            *(func.count().over(), func.count().filter(finite).over(), finite),
+            *(named.c.urn, widths, heights, depths),
+        )
+        .order_by(finite.desc(), searched.c.created_ms.desc(), named.c.id.desc())
         .limit(POINTS)
     )
     rows = connection.execute(newest).all()
-    return (rows[0][0] if rows else 0), [Point(*row[1:]) for row in rows]
+    every, total = rows[0][:2] if rows else (0, 0)
+    return total, every - total, [Point(*row[3:]) for row in rows if row[2]]

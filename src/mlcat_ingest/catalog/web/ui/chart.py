@@ -70,6 +70,7 @@ class Chart:
     across: Annotated[Sequence[_Tick], "the ticks of what it is drawn over"]
     legend: Annotated[Sequence[str], "the value, or the first and last one, of each colour"]
     omitted: Annotated[int, "how many of the oldest models have no point"]
+    undrawn: Annotated[int, "how many models have a value that is a text, NaN or infinite"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +131,7 @@ def draw(store: Store, request: SearchRequest, y: str, x: str, colour: str) -> C
     Cost: a walk through all hits, and the properties of `POINTS` models.
     """
     third = "" if colour == STATUS else colour
-    total, found = store.read(points, request, y, x, third)
-    shown = [one for one in found if math.isfinite(one.x) and math.isfinite(one.y)]
+    total, undrawn, shown = store.read(points, request, y, x, third)
     if not shown:
         return None
     across = _Axis(x, min(one.x for one in shown), max(one.x for one in shown))
@@ -163,6 +163,7 @@ def draw(store: Store, request: SearchRequest, y: str, x: str, colour: str) -> C
         across=across.ticks(),
         legend=legend if len(legend) > 1 else (),
         omitted=max(0, total - POINTS),
+        undrawn=undrawn,
     )
 
 

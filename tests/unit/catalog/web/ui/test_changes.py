@@ -322,7 +322,7 @@ def test_the_feed_is_one_of_rfc_4287(filled: Store) -> None:
         (link,) = entry.findall(f"{ATOM}link")
         assert link.get("rel") == "alternate"
         assert (link.get("href") or "").startswith("http://")
-    assert "added description : by ada" in (entries[0].findtext(f"{ATOM}content") or "")
+    assert "added description: by ada\n" in (entries[0].findtext(f"{ATOM}content") or "")
 
 
 def test_the_entries_of_the_feed_keep_their_identity(filled: Store, clock: list[int]) -> None:

@@ -105,6 +105,14 @@ def test_numbers_that_are_rounded_to_one_have_their_own_colours(store: Store) ->
     assert chart(store, colour="params.rate").legend[0] == "0.123456789"
 
 
+def test_a_chart_says_how_many_models_have_no_point(store: Store) -> None:
+    for name, auc in {"a": 0.5, "b": 0.6, "c": "nan", "d": "-inf", "e": "n/a"}.items():
+        put_run(store, name, auc, depth=name if name == "b" else 3)
+    assert (len(chart(store).points), chart(store).undrawn) == (2, 3)
+    over = "?chart=metrics.auc&over=params.depth"
+    assert "4 without a finite value are not drawn" in page(store, at(CHURN, over)).text
+
+
 def test_an_unknown_colour_is_none(store: Store) -> None:
     put_run(store, "a", 0.5)
     put_run(store, "b", 0.6)
