@@ -145,7 +145,7 @@ def runs_page(store: Store, start: int) -> Listing:
 
 
 def recipes_page(store: Store, start: int = 0, count: int = PAGE_ROWS) -> Listing:
-    """Return a page of the recipes, each with its latest run.
+    """Return a page of the recipes, each with its latest run; the latest of these first.
 
     Cost: a handful of SQL statements, however many recipes and runs there are.
     """
@@ -157,6 +157,7 @@ def recipes_page(store: Store, start: int = 0, count: int = PAGE_ROWS) -> Listin
     rows = [
         by_urn[latest[urn]] if urn in latest else _IngestionRun(_link(names, urn)) for urn in urns
     ]
+    rows.sort(key=lambda row: row.started, reverse=True)
     part = pager(page.total, start, len(rows), lambda at: kind_href(RECIPE, start=at))
     return _listing(rows, part, _RECIPE, title=kind_name(RECIPE, plural=True))
 

@@ -161,7 +161,7 @@ def test_the_lists_of_runs_and_recipes(store: Store) -> None:
     recipes = page(store, RECIPES)
     assert "Ingestion sources 2" in recipes.text
     unknown = " ".join("\N{EN DASH}" * 5)
-    assert f"New no run yet {unknown} {newest} Served" in recipes.text
+    assert f"{newest} New no run yet {unknown} Served" in recipes.text
     recipe = page(store, at(source_urn("churn")))
     assert "churn Ingestion source" in recipe.text
     assert "Ingestion runs 2 History Type mlflow Version mlcat-ingest 1.2.3" in recipe.text
