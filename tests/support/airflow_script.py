@@ -9,6 +9,8 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import mock
 
@@ -32,6 +34,7 @@ from mlcat_ingest.airflow.operator import (
     dag_schedule,
     dag_settings,
 )
+from mlcat_ingest.hooks.spool import Event, EventSpool
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.report import progress
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
@@ -51,6 +54,7 @@ def main(folder: str, steps: list[tuple[str, dict[str, Any], dict[str, str]]]) -
             "retries": _retries(),
             "schedules": {text: _schedule(text) for text in ("", "@once", "None")},
             "killed": _killed(),
+            "drained_inline": _drained_inline(),
             "killed_early": [_killed_early(*one) for one in OPERATORS],
             "asset": group_asset("urn:li:mlModelGroup:(urn:li:x,Größe,PROD)").name,
         },
@@ -72,15 +76,26 @@ OPERATORS: list[tuple[type, dict[str, Any]]] = [
 ]
 
 
+NOWHERE = "http://127.0.0.1:9"
+RECIPE = {
+    "name": "killed",
+    "source": {"type": "mlflow", "config": {"tracking_uri": NOWHERE}},
+    "sink": {"type": "rest", "config": {"server": NOWHERE}},
+}
+
+
+def _drained_inline() -> list[Any]:
+    """Drain an event of a recipe file with a recipe that is given as a mapping."""
+    warning = mock.patch("mlcat_ingest.airflow.operator.log.warning")
+    with TemporaryDirectory() as folder, warning as warned:
+        EventSpool(Path(folder)).put(Event("r1", "FINISHED", NOWHERE, recipe="/etc/team.yml"))
+        operator = MlcatDrainOperator(task_id="inline", recipe=RECIPE, spool=folder)
+        return [operator.execute({}), warned.call_args.args[1]]
+
+
 def _killed_early(kind: type, options: dict[str, Any]) -> str:
     """Send SIGTERM before a recipe is run, with the handler that Airflow's task runner has."""
-    nowhere = "http://127.0.0.1:9"
-    recipe = {
-        "name": "killed",
-        "source": {"type": "mlflow", "config": {"tracking_uri": nowhere}},
-        "sink": {"type": "rest", "config": {"server": nowhere}},
-    }
-    operator = kind(task_id="killed", recipe=recipe, **options)
+    operator = kind(task_id="killed", recipe=RECIPE, **options)
     before = signal.signal(signal.SIGTERM, lambda *_: operator.on_kill())
     try:
         os.kill(os.getpid(), signal.SIGTERM)

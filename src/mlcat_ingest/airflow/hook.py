@@ -54,9 +54,7 @@ class MlcatHook(BaseHook):
         extra = _extra_of(connection, self._conn_id)
         # Empty is none: a token of the environment belongs to another server.
         token = connection.password or extra.pop("token", None) or ""
-        config = {
-            key: _parsed(value) for key, value in extra.items() if value is not None and value != ""
-        }
+        config = {key: _parsed(value) for key, value in extra.items() if value not in (None, "")}
         if "server" in config:
             raise RecipeError(
                 f"the Airflow connection {self._conn_id!r} has `server` in its extra",
@@ -164,6 +162,8 @@ def _address(kind: str, host: str, schema: str, port: int | None) -> str:
 
 
 RecipeSource = str | Mapping[str, Any]
+INLINE: Final = "inline recipe"
+"""What messages call a recipe that is given without a file."""
 
 
 def recipe_of(given: RecipeSource, conn_id: str | None, mlflow_conn_id: str | None) -> Recipe:
@@ -179,9 +179,9 @@ def recipe_of(given: RecipeSource, conn_id: str | None, mlflow_conn_id: str | No
     if mlflow_conn_id:
         environ.update(mlflow_variables(mlflow_conn_id))
     if not isinstance(given, str):
-        recipe = Recipe.parse(json.dumps(given), label="inline recipe", environ=environ)
+        recipe = Recipe.parse(json.dumps(given), label=INLINE, environ=environ)
     elif "\n" in given or given.lstrip().startswith("{"):
-        recipe = Recipe.parse(given, label="inline recipe", environ=environ)
+        recipe = Recipe.parse(given, label=INLINE, environ=environ)
     else:
         recipe = Recipe.load(Path(given), environ)
     if conn_id is None:

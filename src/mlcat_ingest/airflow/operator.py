@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, ClassVar, Final, TypeVar
 
 from mlcat_ingest.airflow.assets import CatalogLink, publish
-from mlcat_ingest.airflow.hook import RecipeSource, recipe_of
+from mlcat_ingest.airflow.hook import INLINE, RecipeSource, recipe_of
 from mlcat_ingest.airflow.reports import (
     changed_group_lines,
     join_summaries,
@@ -201,8 +201,7 @@ class MlcatIngestOperator(_RecipeOperator):
     def _execute(self, context: Any) -> dict[str, Any]:
         resolved = self._resolve()
         if self.shard is None:
-            pipeline = Pipeline(resolved)
-            run = partial(pipeline.run, PlainProgress(), full=self.full)
+            run = partial(Pipeline(resolved).run, PlainProgress(), full=self.full)
             done = self._summary(self._until_killed(run))
             publish(context, self.outlets, done)
             return done
@@ -228,9 +227,8 @@ class MlcatPlanOperator(_RecipeOperator):
 
     def _execute(self, context: Any) -> list[dict[str, Any]]:
         del context
-        sharding = Sharding(self._resolve())
-        most, least_size = int(self.most), int(self.least_size)
-        shards = self._until_killed(lambda: sharding.shards(most, least_size))
+        plan = partial(Sharding(self._resolve()).shards, int(self.most), int(self.least_size))
+        shards = self._until_killed(plan)
         for shard in shards:
             log.info("about %s: %s", plural(shard.size, "record"), shard.label)
         return [shard.as_data() for shard in shards]
@@ -269,7 +267,8 @@ class MlcatFinishOperator(_RecipeOperator):
 class MlcatDrainOperator(_RecipeOperator):
     """Ingests the runs of the events in a spool of hooks; runs where the spool's folder is.
 
-    Runs that the catalog does not acknowledge stay in the spool, and fail the task.
+    Runs that the catalog does not acknowledge stay in the spool, and fail the task. Events of
+    other recipe files stay, too; if `recipe` is not a path, a warning names those files.
     """
 
     template_fields = (*_RecipeOperator.template_fields, "spool")
@@ -281,9 +280,12 @@ class MlcatDrainOperator(_RecipeOperator):
 
     def _execute(self, context: Any) -> dict[str, int]:
         del context
-        spool = EventSpool(local_path(self.spool))
-        resolved = self._resolve()
-        result = self._until_killed(lambda: drain_spool(resolved, spool, str(self.recipe)))
+        spool, resolved = EventSpool(local_path(self.spool)), self._resolve()
+        label = resolved.recipe.origin.label
+        result = self._until_killed(lambda: drain_spool(resolved, spool, label))
+        if others := {event.recipe for event in spool.events() if label == INLINE} - {""}:
+            text = "%s: events of this recipe file are left; drain them by its path, not inline"
+            log.warning(text, ", ".join(sorted(others)))
         if result.report is not None:
             self._summary(result.report)
         drained = result.summary

@@ -148,24 +148,20 @@ def points(
     Cost: a walk through all hits.
     """
     selection = select_entities(connection, request, parse_query(request.query))
-    query, heights = join_number(connection, selection.query(joined=True), selection, y)
-    widths: ColumnElement[Any] = searched.c.created_ms
-    if x != "created":
-        query, widths = join_number(connection, query, selection, x)
-    depths: ColumnElement[Any] = null()
-    if z:
-        query, depths = join_number(connection, query, selection, z)
-    most, both = sys.float_info.max, (heights, widths)
+    query = selection.query(joined=True)
+    columns: dict[str, ColumnElement[Any]] = {"": null(), "created": searched.c.created_ms}
+    for name in (y, x, z):
+        if name not in columns:
+            query, columns[name] = join_number(connection, query, selection, name)
+    most, both = sys.float_info.max, (columns[y], columns[x])
     # In SQLite every text is greater than every number.
     finite = and_(*(column.between(-most, most) for column in both))
+    counts = func.count().over(), func.count().filter(finite).over()
     named = entity.alias()
     newest = (
         query.join(named, named.c.id == selection.id)
         .where(*(column.is_not(None) for column in both))
-        .with_only_columns(
-            *(func.count().over(), func.count().filter(finite).over(), finite),
-            *(named.c.urn, widths, heights, depths),
-        )
+        .with_only_columns(*counts, finite, named.c.urn, columns[x], columns[y], columns[z])
         .order_by(finite.desc(), searched.c.created_ms.desc(), named.c.id.desc())
         .limit(POINTS)
     )

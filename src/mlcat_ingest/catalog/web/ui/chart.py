@@ -130,8 +130,7 @@ def draw(store: Store, request: SearchRequest, y: str, x: str, colour: str) -> C
 
     Cost: a walk through all hits, and the properties of `POINTS` models.
     """
-    third = "" if colour == STATUS else colour
-    total, undrawn, shown = store.read(points, request, y, x, third)
+    total, undrawn, shown = store.read(points, request, y, x, "" if colour == STATUS else colour)
     if not shown:
         return None
     across = _Axis(x, min(one.x for one in shown), max(one.x for one in shown))

@@ -152,12 +152,9 @@ def recipes_page(store: Store, start: int = 0, count: int = PAGE_ROWS) -> Listin
     page = store.search(newest(RECIPE, start, count))
     urns = [hit.urn for hit in page.hits]
     latest = store.read(_latest, urns)
-    by_urn = dict(zip(latest.values(), _runs(store, list(latest.values())), strict=True))
-    names = names_of(store, urns)
-    rows = [
-        by_urn[latest[urn]] if urn in latest else _IngestionRun(_link(names, urn)) for urn in urns
-    ]
-    rows.sort(key=lambda row: row.started, reverse=True)
+    rows = sorted(_runs(store, [*latest.values()]), key=lambda row: row.started, reverse=True)
+    names = names_of(store, [urn for urn in urns if urn not in latest])
+    rows += [_IngestionRun(_link(names, urn)) for urn in names]
     part = pager(page.total, start, len(rows), lambda at: kind_href(RECIPE, start=at))
     return _listing(rows, part, _RECIPE, title=kind_name(RECIPE, plural=True))
 
@@ -177,12 +174,8 @@ def recipe_page(store: Store, urn: str, aspects: Aspects, start: int) -> Ingesti
     )
     part = pager(page.total, start, len(rows), lambda at: entity_href(urn, start=at))
     stored = store.get_many(page.urns[:1], {DATAHUB_EXECUTION_REQUEST_RESULT})
-    results = (value_of(of_run, DATAHUB_EXECUTION_REQUEST_RESULT) for of_run in stored.values())
-    passes = [
-        one
-        for result in results
-        for one in _passes(_object(_report(result).get("mlcat")).get("passes"))
-    ]
+    result = value_of(next(iter(stored.values()), {}), DATAHUB_EXECUTION_REQUEST_RESULT)
+    passes = [*_passes(_object(_report(result).get("mlcat")).get("passes"))]
     shown = [fact for fact in facts if fact.pieces]
     return IngestionPage(facts=shown, passes=passes, listing=_listing(rows, part))
 
