@@ -22,7 +22,7 @@ from typing import Any, Final
 from greenlet import getcurrent, greenlet
 
 from mlcat_ingest.pipeline.write import delivery
-from mlcat_ingest.sql.database import Engine, SqlConnection, write_transaction
+from mlcat_ingest.sql.database import SqlConnection, SqliteEngine
 
 MAX_STEPS: Final = 60_000
 """Steps of one seed at most: a history that takes more is one that never ends."""
@@ -253,13 +253,18 @@ def _wait(some: Iterable["futures.Future[Any]"], timeout: float | None = None) -
     current().block(lambda: all(one.done() for one in awaited), timeout)
 
 
+_begin: Final = SqliteEngine.transaction
+
+
 @contextmanager
-def _transaction(engine: Engine) -> Iterator[SqlConnection]:
-    """A write transaction of the state, with a step before and one after it."""
-    current().step("state: begin")
-    with write_transaction(engine) as connection:
+def _transaction(engine: SqliteEngine, *, write: bool = False) -> Iterator[SqlConnection]:
+    """A transaction of the state; one that writes has a step before and one after it."""
+    if write:
+        current().step("state: begin")
+    with _begin(engine, write=write) as connection:
         yield connection
-    current().step("state: committed")
+    if write:
+        current().step("state: committed")
 
 
 def _like(module: ModuleType, **instead: object) -> ModuleType:
@@ -281,7 +286,6 @@ _INSTEAD: Final[dict[int, object]] = {
     id(delivery._RANDOM): _like(random, uniform=_uniform),
     id(secrets): _like(secrets, token_hex=lambda count: current().chance.randbytes(count).hex()),
     id(futures.wait): _wait,
-    id(write_transaction): _transaction,
     id(version): cache(version),
 }
 """Modules and functions of the standard library, and the simulation's in their place."""
@@ -292,7 +296,8 @@ _ROOMS: Final = ("pipeline", "sources", "sql.filelock", "core", "workflows", "li
 @contextmanager
 def simulated_threads() -> Iterator[None]:
     """Let the product's modules use the scheduler inside the block."""
-    undone: list[tuple[ModuleType, str, object]] = []
+    undone: list[tuple[object, str, object]] = [(SqliteEngine, "transaction", _begin)]
+    setattr(SqliteEngine, "transaction", _transaction)  # noqa: B010 - mypy refuses a method
     for module in list(sys.modules.values()):
         if not module.__name__.startswith(tuple(f"mlcat_ingest.{room}" for room in _ROOMS)):
             continue
@@ -303,8 +308,8 @@ def simulated_threads() -> Iterator[None]:
     try:
         yield
     finally:
-        for module, name, value in undone:
-            setattr(module, name, value)
+        for changed, name, value in undone:
+            setattr(changed, name, value)
 
 
 @contextmanager

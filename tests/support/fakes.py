@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from mlcat_ingest.client.base import Evaluation, SourceEntities, TestOutcome
-from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.findings import Finding, RequestSide
 from mlcat_ingest.metadata.passport import Kept, ReadsKept
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
 from mlcat_ingest.sources.base import Finished, Page, ReadRequest, RecordVersion, Source
@@ -29,7 +29,7 @@ class FakeRecord:
 
 
 @dataclass
-class FakeSource(Source[FakeRecord]):
+class FakeSource(Source[FakeRecord], RequestSide):
     """Yields `pages`; each value is mapped by `mapping` (values are entities by default)."""
 
     pages: Iterable[Sequence[object]] = ()
@@ -37,6 +37,9 @@ class FakeSource(Source[FakeRecord]):
     error: BaseException | None = None
     closed: int = 0
     requests: int = 0
+
+    def __post_init__(self) -> None:
+        self.traffic = self
 
     def read(self, request: ReadRequest) -> Iterator[Page[FakeRecord] | Finished]:
         del request

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.findings import Finding, RequestSide
 from mlcat_ingest.errors import RecordError, SourceUnavailableError
 from mlcat_ingest.links.index import FeatureIndex
 from mlcat_ingest.metadata.proposal import Entity
@@ -72,13 +72,14 @@ def filled() -> Registry:
     return registry
 
 
-class RegistrySource(Source[ModelRecord | GroupRecord]):
+class RegistrySource(Source[ModelRecord | GroupRecord], RequestSide):
     capabilities: ClassVar = frozenset({Capability.MISSING, Capability.SHARDS, Capability.RUNS})
     partition: ClassVar = PARTITION
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
         self.requests = 0
+        self.traffic = self
 
     def _models(self) -> list[ModelRecord]:
         self.requests += 1

@@ -259,13 +259,12 @@ def _retraction(
     if to is not None:
         raise click.UsageError("--to requires an address of MLflow; --server names the catalog")
     from mlcat_ingest.recipe.model import dead_letter_file
-    from mlcat_ingest.recipe.secrets import mask
     from mlcat_ingest.workflows.resolve import service_sink
     from mlcat_ingest.workflows.retract import Retraction
 
     given = {"server": server, "token": token}
     sink = service_sink({key: value for key, value in given.items() if value is not None}).build()
-    return Retraction(recipe_name, [], sink, None, dead_letter_file(Path.cwd(), recipe_name), mask)
+    return Retraction(recipe_name, [], sink, None, dead_letter_file(Path.cwd(), recipe_name))
 
 
 def _print_report(report: "Report", settings: OutputSettings, *, as_json: bool) -> int:

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, Final
 
 from mlcat_ingest.client.base import Catalog, StoredEntity
-from mlcat_ingest.core.findings import longest_pending_request
+from mlcat_ingest.core.findings import RequestSide, longest_pending_request
 from mlcat_ingest.core.resources import start_thread
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import (
@@ -53,7 +53,7 @@ from mlcat_ingest.pipeline.report.catalog import RecipeListing, publish, system_
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.report.progress import OnProgress
 from mlcat_ingest.pipeline.report.report import PassSummary, Report, Verdict, failure_of
-from mlcat_ingest.pipeline.report.tally import Mask, Tally
+from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.write.batches import BatchWriter, Merger
@@ -61,7 +61,6 @@ from mlcat_ingest.pipeline.write.delivery import Delivery, MakeDelivery
 from mlcat_ingest.pipeline.write.searchable import IndexRepair
 from mlcat_ingest.pipeline.write.verdicts import Verdicts
 from mlcat_ingest.pipeline.write.version_sets import LatestVersions
-from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.model import Recipe, by_aspect
 from mlcat_ingest.sources.base import (
     Changes,
@@ -98,14 +97,12 @@ OnReport = Callable[[Report], None]
 class RunOptions:
     """Options of a run, beside its sources and its sink.
 
-    `dead_letters` is the file of what does not arrive, by default none. A `DeadLetters(path)` of
-    `mlcat_ingest.pipeline.report.dead_letters` masks the secrets that this process knows.
+    `dead_letters` is the file of what does not arrive, by default none.
     """
 
     recipe: Recipe
     """Its sources, sink and state are not looked at: the run is given those."""
     dead_letters: DeadLetters = field(default_factory=DeadLetters)
-    mask: Mask = secrets.mask
     state: StateSession = field(default_factory=StateSession)
     quality_gate: QualityGateOptions | None = None
     scope: ReadScope = field(default_factory=Changes)
@@ -135,7 +132,7 @@ class PipelineRun:
         self._sources = sources
         self._options = options
         self._state = options.state
-        self._tally = Tally(recipe.name, options.mask, options.dead_letters, options.run_id)
+        self._tally = Tally(recipe.name, options.dead_letters, options.run_id)
         self._ledger = Ledger(self._tally, options.state)
         self._context = context = RunContext(sink, self._ledger)
         self.found_ids: set[str] = set()
@@ -336,7 +333,7 @@ class PipelineRun:
         self._latest.settle()
         for part in passes if self._context.sink.facts.index else ():
             with suppress(NotAuthorizedError):  # then nothing could be written either
-                self._repair.repair(self._removal.unfound(part), part.source)
+                self._repair.repair(self._removal.unfound(part), part.key.source)
         # A pass after the checkpoint would not read the entities without a result.
         self._evaluator.flush()
         # Shards were evaluated by the runs that wrote them.
@@ -366,7 +363,7 @@ class PipelineRun:
                 *self._failed,
                 *self._state.pass_summaries(self._why_unread if finished and error else None),
             ],
-            source_requests=sum(source.requests_made() for source in self._sources),
+            source_requests=sum(source.traffic.requests_made() for source in self._sources),
             catalog_requests=self._context.sink.traffic.requests_made(),
             error=error,
             finished=finished,
@@ -430,18 +427,20 @@ class PipelineRun:
             wait([work], _TICK_S)
             going = not work.done() and not self._context.cancellation.stopped
             if progress is not None:
-                sides = (*self._sources, self._context.sink.traffic)
-                pending = longest_pending_request(*sides)
+                pending = longest_pending_request(*self._sides())
                 progress(replace(self._tally.progress(), pending_request=pending))
             if keep is not None and time.monotonic() - kept_s >= KEEP_EVERY_S:
                 kept_s = time.monotonic()
                 keep(self._report(finished=False))
         self._context.cancellation.check()
 
+    def _sides(self) -> list[RequestSide]:
+        return [*(source.traffic for source in self._sources), self._context.sink.traffic]
+
     def _let_finish(self) -> None:
         """Give requests under way a moment, so that what they achieve is counted."""
         if self._context.cancellation.stopped:
-            for side in (*self._sources, self._context.sink.traffic):
+            for side in self._sides():
                 side.end_waits()
         try:
             wait(self._threads, GRACE_S)

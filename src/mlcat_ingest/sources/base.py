@@ -8,9 +8,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from types import MappingProxyType
 from typing import ClassVar, Generic, Protocol, TypeVar
 
-from mlcat_ingest.core.findings import Finding, NoRequests, RequestSide, UnansweredRequest
+from mlcat_ingest.core.findings import Finding, NoRequests, RequestSide
 from mlcat_ingest.links.index import FeatureIndex
 from mlcat_ingest.metadata.aliases import Sighting
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
@@ -108,31 +109,29 @@ class Partition:
     label: str = ""
 
 
-class PartitionState(Protocol):
+class PartitionState:
     """The state of a partition: its checkpoint, and the version of each record by kind and id."""
 
-    @property
-    def checkpoint(self) -> Mapping[str, object] | None:
-        """That of `Finished` after the last pass; None: everything has to be read."""
-        return None
+    checkpoint: Mapping[str, object] | None = None
+    """That of `Finished` after the last pass; None: everything has to be read."""
+
+    known: Mapping[str, Mapping[str, Mapping[str, str]]] = MappingProxyType({})
+    """The columns of records that are not empty, by name, kind and id."""
 
     def fingerprints(self, kind: str) -> Mapping[str, str]:
         """Return the fingerprints of records of a kind that have one."""
-        del kind
-        return {}
+        return self.known.get("fingerprint", {}).get(kind, {})
 
     def joined_fingerprints(self, kind: str) -> Mapping[str, str]:
         """Return the joined fingerprints of records of a kind that have one."""
-        del kind
-        return {}
+        return self.known.get("joined_fingerprint", {}).get(kind, {})
 
     def dirty(self, kind: str) -> Sequence[str]:
         """Return the records of a kind that have to be read though they may not have changed.
 
         They could not be mapped, the catalog refused them, or no run saw the end of their writes.
         """
-        del kind
-        return ()
+        return list(self.known.get("reason", {}).get(kind, ()))
 
 
 class RunState(Protocol):
@@ -330,7 +329,7 @@ class Shard:
     size: int
 
 
-class Source(RequestSide, ABC, Generic[RecordT]):
+class Source(ABC, Generic[RecordT]):
     """Reads one system. Built by `source_class(config)`; nothing is contacted before `read`."""
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset()
@@ -345,19 +344,7 @@ class Source(RequestSide, ABC, Generic[RecordT]):
     """Whether `set_tags` does anything; set once it is built."""
 
     traffic: RequestSide = NoRequests()
-    """The requests to the system; a source that counts its own overrides the methods instead."""
-
-    def pending_request(self) -> UnansweredRequest | None:
-        """Return the request that waits longest for its answer."""
-        return self.traffic.pending_request()
-
-    def end_waits(self) -> None:
-        """End every pause between attempts."""
-        self.traffic.end_waits()
-
-    def requests_made(self) -> int:
-        """Return how many requests were sent to the system so far."""
-        return self.traffic.requests_made()
+    """The requests to the system; set once it is built."""
 
     @abstractmethod
     def read(self, request: ReadRequest) -> Iterator[Page[RecordT] | Finished]:

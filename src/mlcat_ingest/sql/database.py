@@ -117,14 +117,6 @@ class Engine(ABC):
         """Close the connections that nobody uses."""
 
 
-def write_transaction(engine: Engine) -> AbstractContextManager[SqlConnection]:
-    """Give a connection inside one transaction that holds the write lock from its first moment.
-
-    Commits at the end, rolls back where an error leaves the block.
-    """
-    return engine.transaction(write=True)
-
-
 def sqlite_name(where: str) -> str | None:
     """Return the path of an SQLite file from its path or URL, None for another database.
 
@@ -294,7 +286,7 @@ def migrate(engine: Engine, component: str, migrations: Sequence[Migration]) -> 
         RecipeError: the database was made by a newer version than this one.
         ProtocolMismatchError: no version made it.
     """
-    with write_transaction(engine) as connection:
+    with engine.transaction(write=True) as connection:
         if connection.dialect == "postgresql":
             # SQLite's write lock is held already; here two that begin at once would both make them.
             connection.execute("SELECT pg_advisory_xact_lock(?)", _LOCK_KEY)

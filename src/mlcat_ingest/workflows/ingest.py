@@ -96,8 +96,8 @@ class Pipeline:
         options = RunOptions(
             recipe,
             adopt_since_ms=adopt_since_ms,
-            dead_letters=DeadLetters(recipe.dead_letter_file, secrets.mask),
-            state=StateSession(recipe.state.url, state_options, mask=secrets.mask),
+            dead_letters=DeadLetters(recipe.dead_letter_file),
+            state=StateSession(recipe.state.url, state_options),
             quality_gate=gate,
             listing=listing_of(self._resolved),
             run_id=run_id,
@@ -128,8 +128,8 @@ class Pipeline:
             names = names_of(recipe.state.url, names, sink.address)
         options = RunOptions(
             recipe,
-            dead_letters=DeadLetters(dead_letters, secrets.mask, letters.append, add=more),
-            state=StateSession(None, names, mask=secrets.mask),
+            dead_letters=DeadLetters(dead_letters, letters.append, add=more),
+            state=StateSession(None, names),
             scope=named,
         )
         able = {Capability.RUNS, Capability.FEATURES}
@@ -159,7 +159,7 @@ class Pipeline:
         recipe = self._resolved.recipe
         full |= adopt_since_ms is not None
         state_options = state_options_of(recipe, full=full, accept_renaming=accept_renaming)
-        state = StateSession(recipe.state.url, state_options, StatePolicy.COPY, secrets.mask)
+        state = StateSession(recipe.state.url, state_options, StatePolicy.COPY)
         return make_plan(
             recipe,
             self.build_sources(),
@@ -207,7 +207,6 @@ class Pipeline:
             self.build_sink(),
             recipe.state.url,
             recipe.dead_letter_file if is_own else dead_letter_file(recipe.base_dir, named),
-            secrets.mask,
             recipe.writer_ids if is_own else None,
             adopt_since_ms,
         )

@@ -21,7 +21,7 @@ from mlcat_ingest.pipeline.removal.unlisted import silent_writers
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.report.progress import OnProgress
 from mlcat_ingest.pipeline.report.report import EXIT_OK, Report
-from mlcat_ingest.pipeline.report.tally import Mask, Tally
+from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.state.opening import is_missing
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
 from mlcat_ingest.pipeline.write.conflicts import PermittedReads
@@ -98,7 +98,6 @@ class Retraction(Closing):
         sink: Catalog,
         state_url: str | None,
         dead_letters: Path | None,
-        mask: Mask,
         writer_ids: Sequence[str] | None = None,
         adopt_since_ms: int | None = None,
     ) -> None:
@@ -120,11 +119,10 @@ class Retraction(Closing):
         options = StateOptions(name, writer_ids=ids)
         # Nothing is made where there is no database.
         url = None if state_url is None or is_missing(state_url) else state_url
-        self._state = StateSession(url, options, mask=mask)
+        self._state = StateSession(url, options)
         self._reads = PermittedReads(sink, self._state)
         self._dead_letters = dead_letters
         self._adopt_since_ms = adopt_since_ms
-        self._mask = mask
         self._catalog = ""
         self._store: PlanStore
 
@@ -160,7 +158,7 @@ class Retraction(Closing):
 
         Cost: a request for each 1,000 entities listed, and one for each batch read.
         """
-        tally = Tally(self._name, self._mask)
+        tally = Tally(self._name)
         context = RunContext(PlannedCatalog(self._sink, self._store), Ledger(tally))
         planned = PlannedDelivery(self._store, context)
         with closing(UrnList()) as urns:
@@ -179,7 +177,7 @@ class Retraction(Closing):
 
         Cost: a read and a write request for each batch of entities.
         """
-        tally = Tally(self._name, self._mask, DeadLetters(self._dead_letters, self._mask))
+        tally = Tally(self._name, DeadLetters(self._dead_letters))
         context = RunContext(self._sink, Ledger(tally))
         error: BaseException | None = None
         try:
@@ -232,7 +230,7 @@ class Retraction(Closing):
     def _report(self, tally: Tally, error: BaseException | None = None) -> Report:
         return tally.report(
             catalog=self._catalog,
-            source_requests=sum(source.requests_made() for source in self._sources),
+            source_requests=sum(source.traffic.requests_made() for source in self._sources),
             catalog_requests=self._sink.traffic.requests_made(),
             error=error,
         )

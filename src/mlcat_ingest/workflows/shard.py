@@ -26,7 +26,6 @@ from mlcat_ingest.pipeline.state.session import (
     StateSession,
     shared_writer_ids,
 )
-from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.base import Capability, Remainder, Shard, Shards, Source
 from mlcat_ingest.workflows.ingest import listing_of, state_options_of
@@ -126,7 +125,7 @@ class Sharding:
         if again:
             everything = recipe.evaluate.model_copy(update={"scope": "all"})
             recipe = recipe.model_copy(update={"evaluate": everything})
-        state = StateSession(None, replace(self._state_options(), full=False), mask=secrets.mask)
+        state = StateSession(None, replace(self._state_options(), full=False))
         options = RunOptions(recipe, state=state, scope=Shards(frozenset(shard.keys)))
         return self._run([self._source(shard.source)], options, progress)
 
@@ -139,7 +138,7 @@ class Sharding:
         url = self._recipe.state.url
         options = RunOptions(
             self._recipe,
-            state=StateSession(url, self._state_options(), StatePolicy.COPY, mask=secrets.mask),
+            state=StateSession(url, self._state_options(), StatePolicy.COPY),
             scope=Remainder(),
             listing=listing_of(self._resolved),
         )

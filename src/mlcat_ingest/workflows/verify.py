@@ -18,7 +18,6 @@ from mlcat_ingest.pipeline.report.render import note_lines
 from mlcat_ingest.pipeline.report.report import EXIT_OK, EXIT_PARTIAL, UNREAD, UNSEEN, Report
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession, known_writer_ids
 from mlcat_ingest.pipeline.write.searchable import SHOWN, LiveEntities, SearchResult
-from mlcat_ingest.recipe import secrets
 from mlcat_ingest.workflows.ingest import Pipeline
 from mlcat_ingest.workflows.plan import Plan, make_plan
 from mlcat_ingest.workflows.plan_diff import EntityDiff
@@ -176,7 +175,7 @@ def verify(resolved: ResolvedRecipe, progress: OnProgress | None = None) -> Veri
             pipeline.build_sources(),
             sink,
             # An empty state of its own: without any, no entity would be to be removed.
-            StateSession(f"sqlite:///{folder}/state.db", options, mask=secrets.mask),
+            StateSession(f"sqlite:///{folder}/state.db", options),
             progress=progress,
             on_read=live.add,
         )

@@ -134,7 +134,7 @@ def test_datahub_defect_dh6357_throttling_ends_the_run() -> None:
         )
         with closing(SagemakerSource(config)) as groups:
             assert list(groups.definitions()) == []
-            assert groups.requests_made() == 2
+            assert groups.traffic.requests_made() == 2
             with pytest.raises(RateLimitedError, match="sagemaker:"):
                 list(groups.definitions())
-            assert groups.requests_made() == 4
+            assert groups.traffic.requests_made() == 4

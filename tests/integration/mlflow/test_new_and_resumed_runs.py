@@ -47,7 +47,7 @@ class Passes:
         )
         report = PipelineRun([source], self.sink, options).execute()
         report.raise_for_failure()
-        self.requests = source.requests_made()
+        self.requests = source.traffic.requests_made()
         return report
 
     def model(self, run_id: str) -> Mapping[str, Any]:

@@ -12,7 +12,6 @@ from mlcat_ingest.pipeline.state.opening import open_state
 from mlcat_ingest.pipeline.state.partitions import PartitionKey
 from mlcat_ingest.pipeline.state.records import RecordRow
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
-from mlcat_ingest.sql.database import write_transaction
 from support.fakes import FakeSink
 
 HERE = PartitionKey("r", "http://catalog", "mlflow:0123:default", "")
@@ -24,7 +23,7 @@ OTHER = PartitionKey("other", "http://catalog", "mlflow:4567:default", "")
 @pytest.fixture
 def kept(url: str) -> Iterator[StateSession]:
     engine = open_state(url)
-    with write_transaction(engine) as connection:
+    with engine.transaction(write=True) as connection:
         for key in (HERE, BESIDE, ELSEWHERE, OTHER):
             partitions.begin(connection, key, "s", {"run": "urn:li:mlModel:x"})
             partitions.save_checkpoint(connection, key, {"since": 5}, 1_000, full=True)

@@ -19,7 +19,7 @@ from mlcat_ingest.pipeline.state.partitions import Counts, PartitionKey, copy_re
 from mlcat_ingest.pipeline.state.records import RecordRow
 from mlcat_ingest.pipeline.state.session import StateOptions, StatePolicy, StateSession, names_of
 from mlcat_ingest.sources.base import Partition
-from mlcat_ingest.sql.database import Engine, write_transaction
+from mlcat_ingest.sql.database import Engine
 from support.fakes import FakeSink
 
 KEY = PartitionKey("r", "http://catalog", "mlflow:0123:default", "")
@@ -28,7 +28,7 @@ OTHER = PartitionKey("other", "http://catalog", "mlflow:0123:default", "")
 
 def fill(url: str) -> None:
     engine = open_state(url)
-    with write_transaction(engine) as connection:
+    with engine.transaction(write=True) as connection:
         for key in (KEY, OTHER):
             partitions.begin(connection, key, "s", {"run": "urn:li:mlModel:x"})
             partitions.save_checkpoint(connection, key, {"since": 5}, 1_000, full=True)
@@ -87,14 +87,14 @@ def test_a_newer_database_is_refused_and_an_older_one_not_taken_up(
 ) -> None:
     fill(url)
     engine = open_state(url)
-    with write_transaction(engine) as connection:
+    with engine.transaction(write=True) as connection:
         connection.execute("INSERT INTO mlcat_migration VALUES ('state', 99, 'new', 1760000000000)")
     with pytest.raises(RecipeError, match=rf"{name_of(url)} was made by a newer version"):
         copy_recipe(url, "r", copy)
     (found,) = state_findings(url, "r")
     assert (found.what, found.outcome) == ("state database", "failed")
     assert "newer version" in found.detail
-    with write_transaction(engine) as connection:
+    with engine.transaction(write=True) as connection:
         connection.execute("DELETE FROM mlcat_migration")
     copy_recipe(url, "r", copy)
     assert "planning without it" in caplog.text

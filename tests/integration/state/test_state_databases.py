@@ -24,7 +24,7 @@ from mlcat_ingest.pipeline.state.inspection import reset, state_findings, summar
 from mlcat_ingest.pipeline.state.opening import open_state
 from mlcat_ingest.pipeline.state.partitions import Counts, PartitionKey
 from mlcat_ingest.pipeline.state.records import RecordRow
-from mlcat_ingest.sql.database import Engine, SqlConnection, write_transaction
+from mlcat_ingest.sql.database import Engine, SqlConnection
 from mlcat_ingest.sql.filelock import FileLock
 
 KEY = PartitionKey("r", "http://catalog", "mlflow:0123:default", "")
@@ -39,7 +39,7 @@ def engine(url: str) -> Iterator[Engine]:
 
 @pytest.fixture
 def connection(engine: Engine) -> Iterator[SqlConnection]:
-    with write_transaction(engine) as connection:
+    with engine.transaction(write=True) as connection:
         yield connection
 
 
@@ -57,7 +57,7 @@ def read(
 
 
 def test_opening_twice_changes_nothing(url: str, engine: Engine) -> None:
-    with write_transaction(engine) as connection:
+    with engine.transaction(write=True) as connection:
         partitions.begin(connection, KEY, "s", {})
     again = open_state(url)
     with again.connect() as connection:
@@ -248,7 +248,7 @@ def test_what_is_removed_fails_nothing(engine: Engine) -> None:
 
 
 def test_entities_without_a_result_are_found_among_the_records(engine: Engine) -> None:
-    with write_transaction(engine) as connection:
+    with engine.transaction(write=True) as connection:
         part_id = partitions.begin(connection, KEY, "s", {}).key.id
         rows = [row(part_id, f"{n:04}") for n in range(1201)]
         connection.execute_many(
@@ -267,7 +267,7 @@ def test_entities_without_a_result_are_found_among_the_records(engine: Engine) -
 def test_resetting_one_recipe_leaves_the_others(url: str, engine: Engine) -> None:
     for recipe in ("r", "other"):
         key = PartitionKey(recipe, KEY.sink, KEY.source, "")
-        with write_transaction(engine) as connection:
+        with engine.transaction(write=True) as connection:
             part_id = partitions.begin(connection, key, "s", {"run": "urn:1"}).key.id
             refused = row(part_id, "b", digest="", reason="no")
             connection.execute_many(records.SAVE, [row(part_id, "a"), refused])
@@ -339,7 +339,7 @@ def _soon(engine: Engine, url: str) -> "FileLock | locks._AdvisoryLock":
 def test_the_database_of_a_newer_version_is_reported_with_the_cure(
     url: str, engine: Engine
 ) -> None:
-    with write_transaction(engine) as connection:
+    with engine.transaction(write=True) as connection:
         connection.execute(
             "INSERT INTO mlcat_migration (component, position, name, applied_at_ms)"
             " VALUES ('state', 99, 'from the future', 1)"

@@ -4,7 +4,7 @@ from mlcat_ingest.pipeline.state import partitions, records
 from mlcat_ingest.pipeline.state.opening import open_state
 from mlcat_ingest.pipeline.state.partitions import PartitionKey
 from mlcat_ingest.pipeline.state.records import RecordRow
-from mlcat_ingest.sql.database import SqlConnection, write_transaction
+from mlcat_ingest.sql.database import SqlConnection
 
 KEY = PartitionKey("r", "http://catalog", "mlflow:0123:default", "")
 
@@ -18,7 +18,7 @@ def test_a_record_that_equals_nothing_any_more_has_neither_fingerprint_nor_stamp
     url: str,
 ) -> None:
     engine = open_state(url)
-    with write_transaction(engine) as connection:
+    with engine.transaction(write=True) as connection:
         part_id = partitions.begin(connection, KEY, "s", {}).key.id
         urns = {"a": "urn:a", "b": "urn:b\nurn:c"}
         kept = ("d", '{"urn:a":{"mlModelProperties":"1 5 run"}}')

@@ -46,9 +46,7 @@ def ingest(sink: SteppedSink, writer: str, entry: str) -> None:
     merged = merge(
         Entity(URN, fresh), read_stored(sink, StateSession(), [Entity(URN, fresh)]).get(URN)
     )
-    delivery = Delivery(
-        RunContext(sink, Ledger(Tally(writer, str)), cancellation=Unhurried()), merge
-    )
+    delivery = Delivery(RunContext(sink, Ledger(Tally(writer)), cancellation=Unhurried()), merge)
     assert not any(one.refusals for one in delivery.deliver([merged]))
 
 

@@ -15,7 +15,7 @@ from mlcat_ingest.pipeline.state.entities import KnownEntities
 from mlcat_ingest.pipeline.state.opening import open_state
 from mlcat_ingest.pipeline.state.partitions import PartitionKey
 from mlcat_ingest.pipeline.state.records import RecordRow
-from mlcat_ingest.sql.database import Engine, write_transaction
+from mlcat_ingest.sql.database import Engine
 from support.cli import Invoke
 
 KEY = PartitionKey("night", "rest http://catalog", "mlflow:0123:default", "eu")
@@ -37,7 +37,7 @@ def url(tmp_path: Path) -> str:
 @pytest.fixture
 def engine(url: str) -> Iterator[Engine]:
     engine = open_state(url)
-    with write_transaction(engine) as connection:
+    with engine.transaction(write=True) as connection:
         part_id = partitions.begin(connection, KEY, "s", {"run": "urn:li:mlModel:x"}).key.id
         connection.execute_many(
             records.SAVE,
@@ -89,7 +89,7 @@ def test_what_is_remembered_is_shown_to_people(
 def test_a_part_that_never_came_to_its_end_says_so(
     invoke: Invoke, recipe: str, engine: Engine
 ) -> None:
-    with write_transaction(engine) as connection:
+    with engine.transaction(write=True) as connection:
         partitions.begin(connection, PartitionKey("night", "s", "mlflow:0:w", ""), "s", {})
     shown = invoke("state", "show", recipe).out
     assert "records    none" in shown

@@ -47,7 +47,7 @@ def use_spool(folder: Path) -> None:
 
 def use_dead_letters(folder: Path) -> None:
     letters = DeadLetters(folder / "dead_letters.jsonl")
-    letters.write_unusable("run", "why")
+    letters.write("run", "why")
     letters.close(complete=False)
 
 

@@ -29,7 +29,7 @@ def test_three_methods_make_a_source() -> None:
     source = Smallest()
     assert source.capabilities == frozenset()
     assert [*source.missing("p", []), *source.coming_tables(), *source.shards()] == []
-    assert (source.requests_made(), source.pending_request()) == (0, None)
+    assert (source.traffic.requests_made(), source.traffic.pending_request()) == (0, None)
     assert [(one.outcome, one.detail) for one in source.check()] == [
         ("warning", "Smallest does not implement checks")
     ]

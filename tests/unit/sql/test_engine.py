@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.sql.database import Engine, SqliteEngine, write_transaction
+from mlcat_ingest.sql.database import Engine, SqliteEngine
 from mlcat_ingest.sql.engine import POSTGRESQL_DRIVER, TextEngine, database_url, open_engine
 
 
@@ -68,21 +68,21 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
 
 
 def test_a_write_transaction_holds_the_lock_from_its_first_moment(engine: Engine) -> None:
-    with write_transaction(engine) as connection:
+    with engine.transaction(write=True) as connection:
         connection.execute("CREATE TABLE t (a)")
-    with write_transaction(engine), closing(engine.autocommit()) as other:
+    with engine.transaction(write=True), closing(engine.autocommit()) as other:
         other.execute("PRAGMA busy_timeout=0")
         with pytest.raises(Exception, match="locked"):
             other.execute("BEGIN IMMEDIATE")
 
 
 def test_a_reader_sees_one_moment_and_lists_are_values(engine: Engine) -> None:
-    with write_transaction(engine) as connection:
+    with engine.transaction(write=True) as connection:
         connection.execute("CREATE TABLE t (a, b)")
         connection.execute_many("INSERT INTO t VALUES (?, ?)", ((n, f"{n}?") for n in range(1_200)))
     with engine.connect() as reader:
         assert reader.scalar("SELECT count(*) FROM t") == 1_200
-        with write_transaction(engine) as connection:
+        with engine.transaction(write=True) as connection:
             deleted = connection.execute(
                 "DELETE FROM t WHERE a IN ? AND a < ? AND b IN ?", [1, 2, 9], 5, ["1?", "2?", "x"]
             )
@@ -109,7 +109,7 @@ def test_an_engine_that_is_disposed_closes_what_is_in_use_when_it_comes_back(
 
 def test_an_error_takes_the_whole_transaction_back(engine: Engine) -> None:
     def break_off() -> None:
-        with write_transaction(engine) as connection:
+        with engine.transaction(write=True) as connection:
             connection.execute("CREATE TABLE t (a)")
             raise RecipeError("no")
 

@@ -30,7 +30,6 @@ from mlcat_ingest.pipeline.state.records import RecordRow
 from mlcat_ingest.pipeline.write.incidents import after, incident_of, new_incident, state_of
 from mlcat_ingest.pipeline.write.searchable import UrnList, in_chunks
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest
-from mlcat_ingest.sql.database import write_transaction
 from mlcat_ingest.workflows.retract import Retraction
 from support.fakes import FakeRecord, FakeSink, FakeSource, model_urn
 
@@ -90,14 +89,14 @@ class World:
         rows = [
             RecordRow(key.id, "run", name, "d", model_urn(name), "", "", "", 1) for name in names
         ]
-        with write_transaction(engine) as connection:
+        with engine.transaction(write=True) as connection:
             partitions.begin(connection, key, "s", {})
             partitions.save_checkpoint(connection, key, {"at": 1}, 1_000, full=True)
             connection.execute_many(records.SAVE, rows)
         engine.dispose()
 
     def retraction(self) -> Retraction:
-        return Retraction("r", [self.source], self.sink, self.url, self.letters, str)
+        return Retraction("r", [self.source], self.sink, self.url, self.letters)
 
     def run(self) -> Any:
         with self.retraction() as retraction:

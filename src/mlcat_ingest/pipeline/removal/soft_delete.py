@@ -251,7 +251,7 @@ class Removal:
             return None
         raise LimitError(
             f"{count:,} of {plural(total, 'entity', 'entities')} of "
-            f"{', '.join(part.source for part in passes)} would be removed, more than "
+            f"{', '.join(part.key.source for part in passes)} would be removed, more than "
             f"limits.max_removed_ratio ({self._max_ratio:g}) allows; none was removed",
             hint="list them with `mlcat-ingest plan`; if the removal is right, raise the limit "
             "for one run",
@@ -298,10 +298,10 @@ class Removal:
         if self._context.state.remembers:
             after = partial(self._unlisted.after, new_groups=self._deferred.new_groups)
             ended = [part for part in passes if part.finished is not None]
-            unlisted += [(part.source, after(part, waiting)) for part in ended]
+            unlisted += [(part.key.source, after(part, waiting)) for part in ended]
         else:
             self._note_without_state(source)
-        by_source = {part.source: part for part in passes}
+        by_source = {part.key.source: part for part in passes}
         for key, batches in unlisted:
             for batch in filter(None, batches):
                 entities = {entity.urn: entity for entity in batch}

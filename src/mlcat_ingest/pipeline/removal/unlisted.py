@@ -116,7 +116,7 @@ class UnlistedEntities:
 
         Cost: one request an entity type, and a statement.
         """
-        listed = self.count(part.source, self._types(part))
+        listed = self.count(part.key.source, self._types(part))
         return max(listed, self._context.state.entities.record_count(part))
 
     def count(self, source: str, entity_types: Sequence[str]) -> int:
@@ -156,7 +156,7 @@ class UnlistedEntities:
         known = self._context.state.entities
         if not part.is_complete:
             removed = self._removed_groups(part) if new_groups else ()
-            yield from self._read(part.source, chain(part.renamed, removed))
+            yield from self._read(part.key.source, chain(part.renamed, removed))
             return
         listed = _ListedUrns(chain(known.urns(part), waiting))
         self._found[part] = _ListedUrns()
@@ -171,7 +171,7 @@ class UnlistedEntities:
             # Stored perhaps, and in no search, nor in a record.
             known.earlier,
         )
-        yield from self._read(part.source, (urn for urn in urns if urn not in listed), listed)
+        yield from self._read(part.key.source, (urn for urn in urns if urn not in listed), listed)
 
     def unfound(self, part: PartitionPass) -> Iterator[str]:
         """Yield the entities that a complete pass listed, and the search did not find.
@@ -195,7 +195,7 @@ class UnlistedEntities:
         try:
             search = self._context.sink.search
             for entity_type in entity_types:
-                listing = search.entities_of_source(entity_type, part.source, removed=removed)
+                listing = search.entities_of_source(entity_type, part.key.source, removed=removed)
                 for page in listing.pages:
                     yield from page
         except CANNOT_ANSWER as error:

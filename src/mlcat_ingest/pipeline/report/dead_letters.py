@@ -29,19 +29,17 @@ class DeadLetters:
     def __init__(
         self,
         path: Path | None = None,
-        mask: Callable[[str], str] = secrets.mask,
         on_letter: Callable[[str], object] = str,
         *,
         add: bool = False,
     ) -> None:
-        """Write to `path`, or nowhere; `mask` hides secrets, by default all that are known.
+        """Write to `path`, or nowhere; secrets that this process knows are hidden.
 
         `on_letter` is called with the URN, or the name of the record, of each letter. With `add`
         the letters of an earlier part of the run stay in the file.
         """
         self.path = path
         self.written = 0
-        self._mask = mask
         self._on_letter = on_letter
         self._add = add
         self._lock = threading.Lock()
@@ -50,11 +48,7 @@ class DeadLetters:
     def write_refused(self, outcome: Outcome) -> None:
         """Keep each proposal of an entity that the catalog refused."""
         for refusal in outcome.refusals:
-            self._write(outcome.urn, refusal.reason, refusal)
-
-    def write_unusable(self, reference: str, reason: str) -> None:
-        """Keep which record of a source could not be mapped."""
-        self._write(reference, reason)
+            self.write(outcome.urn, refusal.reason, refusal)
 
     def close(self, *, complete: bool) -> None:
         """Close the file; after a `complete` run without letters there is none any more."""
@@ -70,7 +64,8 @@ class DeadLetters:
                     why = error.strerror
                     log.warning("the dead-letter file %s cannot be removed: %s", self.path, why)
 
-    def _write(self, about: str, reason: str, refusal: Refusal | None = None) -> None:
+    def write(self, about: str, reason: str, refusal: Refusal | None = None) -> None:
+        """Keep a record of a source that could not be mapped, or a `refusal` of an entity."""
         self._on_letter(about)
         proposal = None if refusal is None else refusal.proposal
         letter = {
@@ -81,7 +76,7 @@ class DeadLetters:
             "attempt": 1 if refusal is None else refusal.attempt,
             "at_ms": now_ms(),
         }
-        line = self._mask(_line(letter, proposal))
+        line = secrets.mask(_line(letter, proposal))
         with self._lock:
             self.written += 1
             if self.path is None:

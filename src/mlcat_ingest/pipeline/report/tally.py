@@ -36,6 +36,7 @@ from mlcat_ingest.pipeline.report.report import (
     Report,
     failure_of,
 )
+from mlcat_ingest.recipe.secrets import mask
 from mlcat_ingest.recipe.values import file_stem
 
 log = logging.getLogger(__name__)
@@ -58,8 +59,6 @@ _RANKS: Final = (
 
 _FORBIDDEN: Final = HTTPStatus.FORBIDDEN
 
-Mask = Callable[[str], str]
-
 
 class Tally:
     """Counts of one run; every method may be called from any thread."""
@@ -67,18 +66,16 @@ class Tally:
     def __init__(
         self,
         name: str,
-        mask: Mask = str,
         letters: DeadLetters | None = None,
         run_id: str | None = None,
     ) -> None:
-        """Count for the recipe `name`; `mask` hides secrets in every text that is kept.
+        """Count for the recipe `name`; no text that is kept has known secrets.
 
         Refused entities and unusable records are written to `letters`, too. Without `run_id` the
         run gets an identifier of its own.
         """
         self._letters = letters or DeadLetters()
         self._name = name
-        self._mask = mask
         self._lock = threading.Lock()
         self._started_at_ms = now_ms()
         started = datetime.fromtimestamp(self._started_at_ms / 1000, UTC)
@@ -105,7 +102,7 @@ class Tally:
 
     def clean(self, text: str) -> str:
         """Return a text as it is kept and shown: without secrets and control characters."""
-        return printable(self._mask(text))
+        return printable(mask(text))
 
     def close(self, *, complete: bool) -> None:
         """Close the dead letters; see `DeadLetters.close`."""
@@ -126,7 +123,7 @@ class Tally:
         """Count a record that could not be mapped."""
         failed = FailedRecord(self.clean(reference), self.clean(reason))
         log.warning("%s could not be used: %s", failed.reference, failed.reason)
-        self._letters.write_unusable(reference, reason)
+        self._letters.write(reference, reason)
         self.count(failed_records=1)
         with self._lock:
             if len(self._failed) < EXAMPLES:

@@ -10,7 +10,8 @@ from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import StateDamagedError, StateUnavailableError
 from mlcat_ingest.pipeline.state.opening import translate_errors
-from mlcat_ingest.sql.database import Engine, SqlConnection, write_transaction
+from mlcat_ingest.recipe.secrets import mask
+from mlcat_ingest.sql.database import Engine, SqlConnection
 
 log = logging.getLogger(__name__)
 
@@ -37,8 +38,7 @@ class RunDatabase:
     the sentence of each warning.
     """
 
-    def __init__(self, mask: Callable[[str], str] = str) -> None:
-        """Use none yet; `mask` hides secrets."""
+    def __init__(self) -> None:
         self.engine: Engine | None = None
         self.failure: StateUnavailableError | None = None
         self.may_be_replaced = False
@@ -47,7 +47,6 @@ class RunDatabase:
         self.recipe = self.sink = ""
         self.lasting = True
         self.run_ms = 0
-        self._mask = mask
 
     def start(
         self, engine: Engine, recipe: str, sink: str, *, lasting: bool = True, run_ms: int = 0
@@ -111,8 +110,7 @@ class RunDatabase:
         if engine is None:
             raise StateUnavailableError("the state database is not open")
         try:
-            begin = write_transaction if write else Engine.connect
-            with translate_errors(engine), begin(engine) as connection:
+            with translate_errors(engine), engine.transaction(write=write) as connection:
                 yield connection
         except StateUnavailableError as error:
             with self._lock:
@@ -126,6 +124,6 @@ class RunDatabase:
 
     def warn(self, problem: str) -> None:
         """Log a problem of the state, and pass it to `on_problem`."""
-        problem = self._mask(problem)
+        problem = mask(problem)
         log.warning("%s", problem)
         self.on_problem(problem)

@@ -25,7 +25,7 @@ from mlcat_ingest.pipeline.state.opening import (
     require_lasting,
     translate_errors,
 )
-from mlcat_ingest.sql.database import Engine, SqlConnection, pending, write_transaction
+from mlcat_ingest.sql.database import Engine, SqlConnection, pending
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def reset(url: str, recipe: str) -> bool:
     with (
         held_state(url, recipe) as engine,
         translate_errors(engine),
-        write_transaction(engine) as connection,
+        engine.transaction(write=True) as connection,
     ):
         return partitions.delete_recipe(connection, recipe)
 

@@ -23,8 +23,8 @@ from mlcat_ingest.pipeline.state.opening import (
     require_lasting,
 )
 from mlcat_ingest.pipeline.state.records import EQUALS_NOTHING, ColumnValues
-from mlcat_ingest.sources.base import Partition
-from mlcat_ingest.sql.database import Engine, SqlConnection, write_transaction
+from mlcat_ingest.sources.base import Partition, PartitionState
+from mlcat_ingest.sql.database import Engine, SqlConnection
 
 log = logging.getLogger(__name__)
 
@@ -230,7 +230,7 @@ def copy_recipe(url: str, recipe: str, target: Engine) -> None:
             "state_result": "id IN (SELECT result FROM state_entity WHERE recipe = ? UNION"
             " SELECT before FROM state_entity WHERE recipe = ?)",
         }
-        with write_transaction(target) as connection:
+        with target.transaction(write=True) as connection:
             for table, condition in conditions.items():
                 # The same steps made both: their columns are in the same order.
                 statement = f"SELECT * FROM {table} WHERE {condition}"
@@ -259,8 +259,8 @@ def _update(connection: SqlConnection, key: PartitionKey, values: Mapping[str, A
     connection.execute(statement, *values.values(), key.id)
 
 
-class PartitionPass:
-    """One pass over a partition: a `PartitionState`, and how the partition is read."""
+class PartitionPass(PartitionState):
+    """One pass over a partition: its state, and how the partition is read."""
 
     def __init__(
         self, partition: Partition, row: PartitionRow, full: str | None, known: ColumnValues
@@ -269,15 +269,13 @@ class PartitionPass:
 
         `known` is of its records, read at once: the database may fail later.
         """
-        self._known = known
+        self.known = known
         self.full = full
         self.why = "changes since the last run" if full is None else f"full pass ({full})"
         self.checkpoint = None if full else row.checkpoint
         self.key = row.key
         self.part_id = row.key.id
         self.number = row.pass_number
-        self.source = partition.key
-        """The text that entities of the partition carry as `mlcat.source`."""
         self.label = partition.label or partition.key
         self._identity = partition.identity
         self.finished: tuple[Mapping[str, Any], bool] | None = None
@@ -302,21 +300,6 @@ class PartitionPass:
     def is_complete(self) -> bool:
         """True if this pass listed every record of the partition."""
         return self.finished is not None and self.finished[1]
-
-    def fingerprints(self, kind: str) -> Mapping[str, str]:
-        """Return the fingerprints of records of a kind that have one."""
-        return self._known["fingerprint"].get(kind, {})
-
-    def joined_fingerprints(self, kind: str) -> Mapping[str, str]:
-        """Return the joined fingerprints of records of a kind that have one."""
-        return self._known["joined_fingerprint"].get(kind, {})
-
-    def dirty(self, kind: str) -> Sequence[str]:
-        """Return the records of a kind that have to be read though they may not have changed.
-
-        They could not be mapped, the catalog refused them, or no run saw the end of their writes.
-        """
-        return list(self._known["reason"].get(kind, ()))
 
     def commit(self, connection: SqlConnection) -> None:
         """Save the checkpoint: everything that was read is acknowledged."""

@@ -39,7 +39,7 @@ from mlcat_ingest.pipeline.state.opening import (
 )
 from mlcat_ingest.pipeline.state.partitions import PartitionKey, PartitionPass, PartitionRow
 from mlcat_ingest.sources.base import NullState, Partition, PartitionState
-from mlcat_ingest.sql.database import Engine, SqlConnection, write_transaction
+from mlcat_ingest.sql.database import Engine, SqlConnection
 
 SAMPLE: Final = 100
 """Records whose entities have to be in the catalog still, before a pass believes its state."""
@@ -99,7 +99,7 @@ def shared_writer_ids(url: str, recipe: str) -> Sequence[str]:
         engine = open_state(url)
         with ExitStack() as opened, translate_errors(engine):
             opened.callback(engine.dispose)
-            connection = opened.enter_context(write_transaction(engine))
+            connection = opened.enter_context(engine.transaction(write=True))
             return partitions.first_writer_id(connection, recipe, _new_writer_id())
     except StateUnavailableError as error:
         log.warning("writing without a writer id, so nothing can be removed: %s", error)
@@ -182,7 +182,6 @@ class StateSession:
         url: str | None = None,
         options: StateOptions = _NO_RECIPE,
         policy: StatePolicy = StatePolicy.KEEP,
-        mask: Callable[[str], str] = str,
     ) -> None:
         """Keep the address; without one nothing is remembered."""
         self._url = url
@@ -194,7 +193,7 @@ class StateSession:
         self._passes: dict[PartitionKey, PartitionPass] = {}
         self._known: list[PartitionRow] = []
         self._sink: Catalog | None = None
-        self.database = RunDatabase(mask)
+        self.database = RunDatabase()
         self.entities = KnownEntities(self.database)
         self.writer = Writer("")
         """Who writes the bases of the run."""
@@ -422,7 +421,7 @@ class StateSession:
 
         Not one that an earlier run found gone: its checkpoint holds nothing.
         """
-        read = {part.source for part in self.partition_passes()}
+        read = {part.key.source for part in self.partition_passes()}
         for row in self._known:
             if row.key.source.partition("#")[0] not in read and row.checkpoint != {}:
                 known = partial(partitions.counts, key=row.key)

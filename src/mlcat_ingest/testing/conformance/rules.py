@@ -196,8 +196,8 @@ def read_all(source: AnySource, scope: ReadScope | None = None) -> Reading:
     requests: list[int] = []
     for item in source.read(ReadRequest(scope or Everything(), state)):
         items.append(item)
-        requests.append(source.requests_made())
-    return Reading(items, state.asked, [*requests, source.requests_made()])
+        requests.append(source.traffic.requests_made())
+    return Reading(items, state.asked, [*requests, source.traffic.requests_made()])
 
 
 def entities_of(source: AnySource, record: Any) -> Sequence[Entity] | Exception:

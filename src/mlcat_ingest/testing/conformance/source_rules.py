@@ -63,7 +63,7 @@ def lazy(subject: SourceSubject) -> Found:
         items: object = source.read(ReadRequest())
         if not isinstance(items, Iterator):
             yield SOURCE, f"`read` returns {type(items).__name__}, not an iterator"
-        if (requests := source.requests_made()) > 0:
+        if (requests := source.traffic.requests_made()) > 0:
             yield SOURCE, f"requests made before the first page: {requests}"
     reading = subject.reading
     total = reading.requests[-1]
@@ -192,9 +192,9 @@ def cancellation(subject: SourceSubject) -> Found:
         failure = attempt(getattr(items, "close", lambda: None))
         if failure is not None:
             yield SOURCE, f"closing the iterator raises {words_of(failure)}"
-        requests = source.requests_made()
+        requests = source.traffic.requests_made()
         left = attempt(lambda: list(items))
-        if not isinstance(left, list) or left or source.requests_made() != requests:
+        if not isinstance(left, list) or left or source.traffic.requests_made() != requests:
             yield SOURCE, "the iterator yields pages after `close`; write `read` as a generator"
 
 
@@ -246,15 +246,15 @@ def pure(subject: SourceSubject) -> Found:
     """Map each record twice, in another order, and after `close`."""
     source = subject.make()
     records = read_all(source).records
-    requests = source.requests_made()
+    requests = source.traffic.requests_made()
     contents: list[str] = []
     for record in records:
         before = repr(record)
         contents.append(content_of(source, record))
         if repr(record) != before:
             yield name_of(record), "`map` changed the record"
-    if source.requests_made() != requests:
-        yield SOURCE, f"`map` made {plural(source.requests_made() - requests, 'request')}"
+    if source.traffic.requests_made() != requests:
+        yield SOURCE, f"`map` made {plural(source.traffic.requests_made() - requests, 'request')}"
     again = [content_of(source, record) for record in reversed(records)][::-1]
     source.close()
     closed = [content_of(source, record) for record in records]

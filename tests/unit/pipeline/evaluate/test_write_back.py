@@ -83,7 +83,7 @@ class World:
             f"sqlite:///{self.folder / 'state.db'}", StateOptions("test", full=True)
         )
         recipe = a_recipe("test", evaluate={"write_back": True, "where": "service"})
-        options = RunOptions(recipe, state=state, mask=str, scope=Everything())
+        options = RunOptions(recipe, state=state, scope=Everything())
         return PipelineRun([self.source], self.sink, options).execute()
 
 
@@ -152,7 +152,7 @@ def test_a_source_that_is_not_read_over_http_is_an_error_before_anything_is_read
     config = MlflowConfig.model_validate({"tracking_uri": uri, "reader": reader})
     recipe = a_recipe("test", evaluate={"write_back": True})
     with pytest.raises(RecipeError, match="no source is an MLflow server that is read over HTTP"):
-        PipelineRun([MlflowSource(config)], FakeSink(), RunOptions(recipe, mask=str))
+        PipelineRun([MlflowSource(config)], FakeSink(), RunOptions(recipe))
 
 
 def test_verdicts_need_an_evaluation(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.removal.soft_delete import DeferredRemovals, Removal
 from mlcat_ingest.pipeline.removal.unlisted import _is_from, _ListedUrns
+from mlcat_ingest.pipeline.state.partitions import PartitionKey
 from mlcat_ingest.recipe.model import LimitsSpec
 from mlcat_ingest.sources.base import Capability, Missing, NamedGroup, Unlisted
 from support.fakes import FakeSink, group_urn, model_urn
@@ -64,11 +65,14 @@ class KnownEntities:
         return self.count
 
 
+PART = PartitionKey("r", "fake://", SOURCE, "")
+
+
 @dataclass(eq=False)
 class FinishedPass:
     finished: object
     is_complete: bool
-    source: str = SOURCE
+    key: PartitionKey = PART
     entity_types: Sequence[str] = ("mlModel", "mlModelGroup")
     full: str | None = "requested"
     renamed: Sequence[str] = ()

@@ -264,11 +264,11 @@ def test_a_retraction_takes_back_what_its_own_state_wrote(
         team.defines(team.folder.name)
         team.runs()
     one = teams[0]
-    with Retraction(NAME, [one._source()], sink, one.url, tmp_path / "dead", str) as retraction:
+    with Retraction(NAME, [one._source()], sink, one.url, tmp_path / "dead") as retraction:
         retraction.plan()
         retraction.execute()
     assert live(sink) == ["two"]
-    with Retraction(NAME, [], sink, None, tmp_path / "dead", str) as by_name:
+    with Retraction(NAME, [], sink, None, tmp_path / "dead") as by_name:
         by_name.plan()
         by_name.execute()
     assert live(sink) == []

@@ -45,7 +45,7 @@ class World:
         state = StateSession(
             f"sqlite:///{self.database}", StateOptions("r", self.writer_ids, full=full)
         )
-        options = RunOptions(a_recipe("r", evaluate={"enabled": False}), mask=str, state=state)
+        options = RunOptions(a_recipe("r", evaluate={"enabled": False}), state=state)
         report = PipelineRun([FakeSource([[entity]])], self.sink, options).execute()
         assert report.exit_code == 0
         return report
@@ -170,7 +170,7 @@ def test_retract_leaves_nothing_of_ours_and_all_of_others(world: World) -> None:
     # The source of these tests has no records, so nothing but the search lists its entity.
     listed = {**stored["customProperties"], "mlcat.source": "s"}
     world.sink.put(URN, HOME, {**stored, "customProperties": listed})
-    with Retraction("r", [], world.sink, url, None, str) as retraction:
+    with Retraction("r", [], world.sink, url, None) as retraction:
         assert [one.urn for one in retraction.plan().entities()] == [URN]
         assert retraction.execute().exit_code == 0
     assert world.tags() == [PEOPLES]

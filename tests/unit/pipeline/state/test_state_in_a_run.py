@@ -27,7 +27,6 @@ from mlcat_ingest.errors import (
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note, Proposal
 from mlcat_ingest.pipeline.report.report import EntityCounts, Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
-from mlcat_ingest.pipeline.state import database as state_database
 from mlcat_ingest.pipeline.state import records
 from mlcat_ingest.pipeline.state import session as session_module
 from mlcat_ingest.pipeline.state.entities import failing_tests
@@ -37,6 +36,7 @@ from mlcat_ingest.pipeline.state.partitions import PartitionKey
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
 from mlcat_ingest.sql import database
+from mlcat_ingest.sql.database import SqliteEngine
 from support.fakes import FakeRecord, FakeSink, FakeSource, group_urn, model_urn
 from support.recipes import a_recipe
 
@@ -109,9 +109,7 @@ class World:
 
     def run(self, *sources: Remembering, evaluate: bool = False, **options: Any) -> Report:
         state = StateSession(self.url, StateOptions("r", ("id",), **options))
-        run_options = RunOptions(
-            a_recipe("r", evaluate={"enabled": evaluate}), mask=lambda text: text, state=state
-        )
+        run_options = RunOptions(a_recipe("r", evaluate={"enabled": evaluate}), state=state)
         return PipelineRun(list(sources), self.sink, run_options).execute()
 
     def ingest(self, *records: Record, **options: Any) -> Report:
@@ -136,12 +134,13 @@ def test_a_batch_costs_the_state_two_transactions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passes: int
 ) -> None:
     begun: list[object] = []
+    begin = SqliteEngine.transaction
 
-    def counted(engine: Any) -> Any:
-        begun.append(engine)
-        return database.write_transaction(engine)
+    def counted(engine: SqliteEngine, *, write: bool = False) -> Any:
+        begun.extend([engine] if write else [])
+        return begin(engine, write=write)
 
-    monkeypatch.setattr(state_database, "write_transaction", counted)
+    monkeypatch.setattr(SqliteEngine, "transaction", counted)
     counts = []
     for batches in (3, 8):
         world = World(f"sqlite:///{tmp_path}/{batches}.db")

@@ -67,7 +67,7 @@ def model(*groups: str, **aspects: Any) -> Entity:
 
 def deliver(sink: FakeSink, *entities: Entity, merge: Merge = INGEST) -> Report:
     """Merge entities with what is stored, write them, and return the counts."""
-    tally = Tally("test", str)
+    tally = Tally("test")
     delivery = Delivery(RunContext(sink, Ledger(tally)), merge)
     stored = read_stored(sink, StateSession(), entities)
     delivery.deliver([merge(one, stored.get(one.urn)) for one in entities])
@@ -182,7 +182,7 @@ def test_a_probe_that_is_refused_for_its_content_too_shows_that_conditions_are_c
             return [content, *others]
 
     owner = {"owner": "urn:li:corpuser:u", "type": "DATAOWNER"}
-    guard = ConflictGuard(RunContext(Thorough(), Ledger(Tally("test", str))), INGEST)
+    guard = ConflictGuard(RunContext(Thorough(), Ledger(Tally("test"))), INGEST)
     guard.learn([INGEST(model("g", ownership={"owners": [owner]}), None)])
     assert guard.checks
 
@@ -466,7 +466,7 @@ def test_what_another_recipe_adds_after_an_equal_value_of_ours_stays(aspect: str
     sink.before_read = add
     again = write_again(INGEST(entity, stored))
     assert aspect in {one.aspect_name for one in again.proposals}
-    Delivery(RunContext(sink, Ledger(Tally("test", str))), INGEST).deliver([again])
+    Delivery(RunContext(sink, Ledger(Tally("test"))), INGEST).deliver([again])
     assert with_("a", "b").aspects[aspect].items() <= sink.stored[URN][aspect].items()
 
 
@@ -561,7 +561,7 @@ def test_an_entity_whose_key_is_lost_is_not_overwritten() -> None:
     sink = Keyless(enforces=True)
     sink.put(model_urn("b"), HOME, THEIRS)
     pages = [models("a", *(f"a{number}" for number in range(200))), models("b")]
-    options = RunOptions(a_recipe("test"), mask=str)
+    options = RunOptions(a_recipe("test"))
     report = PipelineRun([FakeSource(pages)], sink, options).execute()
     assert (report.conflicts, report.exit_code) == (1, 0)
     kept = sink.stored[model_urn("b")][HOME]

@@ -531,7 +531,7 @@ def test_the_probe_learns_nothing_from_what_is_refused_for_what_it_says() -> Non
     sink = ContentFirst(place="fake://catalog", refuse={model_urn("bad")})
     pages = [[model("bad", A)], [model(f"r{n}", A) for n in range(200)]]
     PipelineRun(
-        [FakeSource([page]) for page in pages], sink, RunOptions(a_recipe("test"), mask=str)
+        [FakeSource([page]) for page in pages], sink, RunOptions(a_recipe("test"))
     ).execute()
     probes = [writes[0].entity_urn for writes in sink.writes if writes[0].headers == NEVER]
     assert probes == [model_urn("bad"), model_urn("r0")]
@@ -543,7 +543,7 @@ def test_the_probe_learns_nothing_from_what_is_refused_for_what_it_says() -> Non
 def deliver(sink: FakeSink, *entities: Entity) -> dict[str, Outcome]:
     """Deliver entities, and return the outcomes by URN."""
     merge = partial(merge_entity, rules=MergeRules(Writer("test")))
-    delivery = Delivery(RunContext(sink, Ledger(Tally("test", str))), merge)
+    delivery = Delivery(RunContext(sink, Ledger(Tally("test"))), merge)
     stored = read_stored(sink, StateSession(), entities)
     merged = [merge(one, stored.get(one.urn)) for one in entities]
     return {one.merged.urn: one for one in delivery.deliver(merged)}
@@ -633,7 +633,7 @@ def test_what_is_written_again_is_refused_for_the_aspect_at_fault() -> None:
     deliver(sink, entity)
     merge = partial(merge_entity, rules=MergeRules(Writer("test")))
     stored = read_stored(sink, StateSession(), [entity])[entity.urn]
-    delivery = Delivery(RunContext(sink, Ledger(Tally("test", str))), merge)
+    delivery = Delivery(RunContext(sink, Ledger(Tally("test"))), merge)
     [outcome] = delivery.deliver([write_again(merge(entity, stored))])
     assert [one.proposal.aspect_name for one in outcome.refusals] == ["ownership"]
 

@@ -91,7 +91,7 @@ def test_the_first_base_on_what_others_stored_comes_with_all_of_it(
 
     def ingest(recipe: str) -> Report:
         state = StateSession(f"sqlite:///{tmp_path}/{recipe}.db", StateOptions(recipe, full=True))
-        options = RunOptions(a_recipe(recipe), mask=str, state=state)
+        options = RunOptions(a_recipe(recipe), state=state)
         return PipelineRun([Remembered(entities=[home])], sink, options).execute()
 
     if knows_it:  # and somebody deleted it since
@@ -157,7 +157,7 @@ def test_an_entity_that_may_not_be_read_is_refused_and_comes_again(tmp_path: Pat
         state = StateSession(f"sqlite:///{tmp_path}/state.db", StateOptions("test"))
         letters = tmp_path / "letters.jsonl"
         kept = DeadLetters(letters)
-        options = RunOptions(a_recipe("test"), mask=str, state=state, dead_letters=kept)
+        options = RunOptions(a_recipe("test"), state=state, dead_letters=kept)
         report = PipelineRun([source], sink, options).execute()
         counts = report.entities["mlModel"]
         assert (counts.read, counts.created, counts.rejected) == (3, created, len(denied))

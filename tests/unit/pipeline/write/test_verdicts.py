@@ -114,7 +114,7 @@ class World:
         """Return the report of a run that may fail."""
         state = StateSession(f"sqlite:///{self.folder / name}.db", StateOptions(name, full=True))
         recipe = self.recipe(name, tag, options)
-        run = RunOptions(recipe, state=state, mask=str, scope=Everything())
+        run = RunOptions(recipe, state=state, scope=Everything())
         return PipelineRun([self.source], self.sink, run).execute()
 
     def recipe(self, name: str, tag: Sequence[str], options: Mapping[str, Any]) -> Recipe:

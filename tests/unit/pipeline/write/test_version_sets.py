@@ -31,7 +31,7 @@ def gone(number: int) -> Entity:
 
 
 def run(sink: VersioningSink, *entities: Entity, expected: int = 0) -> Report:
-    options = RunOptions(a_recipe("test", evaluate={"enabled": False}), mask=str)
+    options = RunOptions(a_recipe("test", evaluate={"enabled": False}))
     sink.writes.clear()
     sink.reads.clear()
     report = PipelineRun([FakeSource([list(entities)])], sink, options).execute()

@@ -97,7 +97,7 @@ def test_groups_come_first_then_runs_with_their_versions_then_versions_without_a
 def test_nothing_is_contacted_before_read() -> None:
     reader = FakeReader({"default": a_store()})
     source: Source[JoinedRecord] = a_source(reader)
-    assert source.requests_made() == 0
+    assert source.traffic.requests_made() == 0
     iterator = source.read(ReadRequest())
     assert reader.calls == []
     next(iterator)
@@ -394,7 +394,7 @@ def test_the_reader_is_opened_when_needed_and_closed_twice(
     assert reader.closed == 0
     assert [finding.what for finding in source.check()] == ["the MLflow server"]
     list(records_of(source))
-    assert source.requests_made() == 3
+    assert source.traffic.requests_made() == 3
     assert reader.closed == 1, "what a database holds for the reading ends with it"
     source.close()
     source.close()

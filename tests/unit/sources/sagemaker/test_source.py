@@ -48,7 +48,7 @@ def test_groups_are_searched_for_to_the_last_page() -> None:
     aws = Aws().metadata()
     aws.groups(group("a"), more="2").groups(token="2", more="3").groups(group("b"), token="3")
     assert names(aws) == ["a", "b"]
-    assert aws.source.requests_made() == 4
+    assert aws.source.traffic.requests_made() == 4
 
 
 def test_what_people_wrote_of_features_is_joined_to_the_last_page() -> None:
@@ -71,7 +71,7 @@ def test_datahub_defect_d14_a_group_of_more_than_one_page_of_features_is_read_fo
     assert isinstance(found, FeatureTable)
     assert [column.name for column in found.features] == ["at", "rate", "trips", "z"]
     assert found.tags == {"team": "maps"}
-    assert aws.source.requests_made() == 5
+    assert aws.source.traffic.requests_made() == 5
     aws.done()
 
 

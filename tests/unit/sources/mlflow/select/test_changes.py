@@ -45,7 +45,7 @@ LONG_AGO_MS = NOW_MS - 1_000 * HOUR_MS
 
 
 @dataclass
-class Remembered:
+class Remembered(PartitionState):
     """A memory that believes all it was told, as if the catalog took everything."""
 
     checkpoint: Mapping[str, Any] | None = None
