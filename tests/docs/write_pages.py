@@ -40,7 +40,6 @@ WRITTEN: Final = ("recipe", "command-line", "python-api")
 KEYS: Final = re.compile(r"(?m)^<!-- keys (\w+) -->$")
 BLOCK: Final = re.compile(r"(?ms)^(<!-- (keys|commands|api)((?: [\w.]+)*) -->\n).*?^<!-- end -->$")
 _LINK: Final = re.compile(r"\]\(([\w./-]+)(#[^)\s]*)?\)")
-_OLD_KEY: Final = re.compile(r"`\w+` is an older form of `(\w+)`")
 WIDTH: Final = 100
 _SECTION: Final = re.compile(r"(?m)^([A-Z]\w+):\n((?:    .*\n|\n)+)")
 _EXAMPLE: Final = re.compile(r"(?m)^>>> .*(?:\n\S.*)*")
@@ -236,7 +235,7 @@ def table_of(model: str, headings: Mapping[str, str]) -> str:
         if name not in other_names and name != "$schema":
             default = "required" if name in required else _default(key)
             meaning = key.get("description") or _model_of(key)["description"]
-            words = " ".join([meaning, *_others(name, meaning, other_names)])
+            words = " ".join([meaning, *_others(meaning, other_names)])
             cells = (f"`{name}`", _type(key, headings), default, words)
             lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
     return "\n".join(lines)
@@ -247,16 +246,12 @@ def _model_of(key: Mapping[str, Any]) -> Mapping[str, Any]:
     return model
 
 
-def _others(name: str, meaning: str, other_names: Mapping[str, Any]) -> Iterator[str]:
+def _others(meaning: str, other_names: Mapping[str, Any]) -> Iterator[str]:
     """Yield sentences on the other names of a key."""
     meanings = {other: key["description"] for other, key in other_names.items()}
     same = [f"`{other}`" for other, text in meanings.items() if text == meaning]
     if same:
         yield f"Also called {', '.join(same)}."
-    for text in meanings.values():
-        old = _OLD_KEY.match(text)
-        if old and old[1] == name:
-            yield text
 
 
 def _default(key: Mapping[str, Any]) -> str:

@@ -102,7 +102,7 @@ source:
     ui_url: http://mlflow.test
 sink:
   type: rest
-  config: {{server: "{server}", batch_size: 20, max_attempts: {ATTEMPTS}, timeout_s: 5}}
+  config: {{server: "{server}", batch_size: 20, retries: {ATTEMPTS - 1}, timeout_s: 5}}
 """
         )
         return path

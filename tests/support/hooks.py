@@ -17,7 +17,7 @@ from support.catalog_server import RunningCatalog
 RECIPE = """\
 name: hooked
 source: {{type: mlflow, config: {{tracking_uri: "{mlflow}", retries: 1}}}}
-sink: {{type: rest, config: {{server: "{catalog}", max_attempts: 2, timeout_s: 5}}}}
+sink: {{type: rest, config: {{server: "{catalog}", retries: 1, timeout_s: 5}}}}
 """
 
 

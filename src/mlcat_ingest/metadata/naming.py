@@ -175,7 +175,8 @@ def _shorten(spelled: str, full: str, room: int) -> str:
 class Naming:
     """Gives every entity of one source its URN; pure, and cheap enough to ask for each run.
 
-    `instance`, where set, and a workspace other than the default are always prefixes of a name.
+    `instance`, where set, and a workspace other than the default are always prefixes of a name. A
+    part of a name that is empty, or holds a lone surrogate, is an `InvalidUrnError`.
     """
 
     def __init__(
@@ -244,39 +245,23 @@ class Naming:
         self._run_before, _, self._run_after = self.templates.model.partition("{run_id}")
 
     def model(self, run_id: str) -> Name:
-        """Return the name of a run's model.
-
-        Raises:
-            InvalidUrnError: `run_id` is empty, or holds a lone surrogate.
-        """
+        """Return the name of a run's model."""
         text = f"{self._run_before}{_fill(run_id)}{self._run_after}"
         return self._model.name(self._owner_spelled + encode_own(text), self._owner + text)
 
     def group(self, experiment: str) -> Name:
-        """Return the name of an experiment's group.
-
-        Raises:
-            InvalidUrnError: `experiment` is empty, or holds a lone surrogate.
-        """
+        """Return the name of an experiment's group."""
         text = self.templates.group.format(experiment=_fill(experiment))
         return self._group_name(text, encode_own(text), reserved=self._group_is_reserved)
 
     def registered_group(self, name: str) -> Name:
-        """Return the name of a registered model's group.
-
-        Raises:
-            InvalidUrnError: `name` is empty, or holds a lone surrogate.
-        """
+        """Return the name of a registered model's group."""
         text = self.templates.registered_group.format(name=_fill(name))
         spelled = self._encode_registered(text)
         return self._group_name(text, spelled, reserved=not self._group_is_reserved)
 
     def version(self, name: str, version: str) -> Name:
-        """Return the name of the model of a version.
-
-        Raises:
-            InvalidUrnError: a part is empty, or holds a lone surrogate.
-        """
+        """Return the name of the model of a version."""
         text = self.templates.version.format(name=_fill(name), version=_fill(version))
         spelled = self._encode_registered(text)
         return self._model.name(self._owner_spelled + spelled, self._owner + text)
@@ -288,9 +273,6 @@ class Naming:
 
     def process(self, run_id: str) -> str:
         """Return the URN of a run as a process instance.
-
-        Raises:
-            InvalidUrnError: `run_id` is empty, or holds a lone surrogate.
 
         Source: `DataProcessInstanceKey` of DataHub's SDK, where its entities are shared.
         """
@@ -309,9 +291,6 @@ class Naming:
         """Return the name of an entity whose type has no platform in its URN, of these `parts`.
 
         Only the first may have a slash.
-
-        Raises:
-            InvalidUrnError: a part is empty, or holds a lone surrogate.
         """
         first, *others = map(_fill, parts)
         spelled = [encode_own(first), *(encode_own(one).replace("/", "%2F") for one in others)]
@@ -322,9 +301,6 @@ class Naming:
         """Return the name of a feature view's table, `<project>.<view>`; 240 bytes at most.
 
         A store without projects, None, has tables of one name part only.
-
-        Raises:
-            InvalidUrnError: a part is empty, or holds a lone surrogate.
         """
         spelled, full = encode_own(_fill(view)), view
         if project is not None:
@@ -336,19 +312,11 @@ class Naming:
         return self._owner + project
 
     def feature(self, table: Name, feature: str) -> Name:
-        """Return the name of a feature of `table`, as `feature_table` gave it.
-
-        Raises:
-            InvalidUrnError: `feature` is empty, or holds a lone surrogate.
-        """
+        """Return the name of a feature of `table`, as `feature_table` gave it."""
         return _column_frame("mlFeature", table.name).name(encode_own(_fill(feature)), feature)
 
     def primary_key(self, table: Name, key: str) -> Name:
-        """Return the name of a key of `table`, as `feature_table` gave it.
-
-        Raises:
-            InvalidUrnError: `key` is empty, or holds a lone surrogate.
-        """
+        """Return the name of a key of `table`, as `feature_table` gave it."""
         return _column_frame("mlPrimaryKey", table.name).name(encode_own(_fill(key)), key)
 
     def _group_name(self, text: str, spelled: str, *, reserved: bool) -> Name:

@@ -1,7 +1,7 @@
 """The cancellation of a run, the bounded queues between its stages, and URNs in flight.
 
 All waits of one run share one condition, so that a stop wakes every thread at once and no stage
-polls.
+polls. Each of them raises `StoppedError` once the run was stopped.
 """
 
 import threading
@@ -35,31 +35,19 @@ class Cancellation:
 
     @contextmanager
     def once(self, is_so: Callable[[], object], timeout_s: float | None = None) -> Iterator[None]:
-        """Hold the condition once `is_so`, or after `timeout_s`.
-
-        Raises:
-            StoppedError: the run was stopped.
-        """
+        """Hold the condition once `is_so`, or after `timeout_s`."""
         with self.condition:
             self.condition.wait_for(lambda: self.stopped or is_so(), timeout_s)
             self.check()
             yield
 
     def pause(self, seconds: float) -> None:
-        """Return after `seconds`.
-
-        Raises:
-            StoppedError: the run was stopped.
-        """
+        """Return after `seconds`."""
         with self.once(lambda: False, seconds):
             return
 
     def check(self) -> None:
-        """Return unless the run was stopped.
-
-        Raises:
-            StoppedError: the run was stopped.
-        """
+        """Return, or raise `StoppedError` if the run was stopped."""
         if self.stopped:
             raise StoppedError
 
@@ -77,11 +65,7 @@ class Channel(Generic[T]):
         """The error that made the producer close early; set once the channel is closed."""
 
     def put(self, item: T) -> None:
-        """Add `item`, waiting while the channel is full.
-
-        Raises:
-            StoppedError: the run was stopped.
-        """
+        """Add `item`, waiting while the channel is full."""
         with self._cancellation.once(lambda: len(self._items) < self._size):
             self._items.append(item)
             self._cancellation.condition.notify_all()
@@ -94,11 +78,7 @@ class Channel(Generic[T]):
             self._cancellation.condition.notify_all()
 
     def __iter__(self) -> Iterator[T]:
-        """Yield items until the channel is closed and empty.
-
-        Raises:
-            StoppedError: the run was stopped.
-        """
+        """Yield items until the channel is closed and empty."""
         while True:
             with self._cancellation.once(lambda: self._items or self._closed):
                 if not self._items:
@@ -124,11 +104,7 @@ class InFlight:
         """How often URNs were released."""
 
     def claim(self, urns: Collection[str]) -> bool:
-        """Claim all of `urns`, or return False where one of them is buffered.
-
-        Raises:
-            StoppedError: the run was stopped.
-        """
+        """Claim all of `urns`, or return False where one of them is buffered."""
         requested = frozenset(urns)
         with self._cancellation.once(
             lambda: self._claimed.isdisjoint(requested) or not self._buffered.isdisjoint(requested)
@@ -157,19 +133,11 @@ class InFlight:
             self._cancellation.condition.notify_all()
 
     def wait_for_release(self, since: int) -> None:
-        """Wait until `releases` is not `since` any more.
-
-        Raises:
-            StoppedError: the run was stopped.
-        """
+        """Wait until `releases` is not `since` any more."""
         with self._cancellation.once(lambda: self.releases != since):
             return
 
     def wait_until_idle(self) -> bool:
-        """Wait until all claimed URNs are buffered; return whether there are none.
-
-        Raises:
-            StoppedError: the run was stopped.
-        """
+        """Wait until all claimed URNs are buffered; return whether there are none."""
         with self._cancellation.once(lambda: len(self._claimed) == len(self._buffered)):
             return not self._claimed

@@ -1,18 +1,16 @@
 """The connection to a server over HTTP in a recipe: the same keys for every server."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import AfterValidator, AliasChoices, Field, SecretStr, model_validator
 
 from mlcat_ingest.recipe.fields import (
     NotContent,
-    OldKey,
     OptionalSecret,
     OptionalStr,
     RecipeModel,
     named,
     printable_secret,
-    with_new_keys,
 )
 from mlcat_ingest.recipe.values import RecipePath
 
@@ -30,27 +28,7 @@ Retries = Annotated[
 ]
 """Attempts after the first."""
 
-_Attempts = Annotated[int, Field(ge=1, le=51)]
 _HeaderValue = Annotated[SecretStr, AfterValidator(printable_secret)]
-
-
-def _opposite(given: Any) -> bool | None:
-    return None if given is None else not given
-
-
-Verify = Annotated[
-    bool | None,
-    NotContent(),
-    OldKey(
-        "tls",
-        Literal["verify", "insecure"] | None,
-        {"verify": True, "insecure": False}.get,
-        "`verify` or `insecure`",
-    ),
-    OldKey("insecure_tls", bool | None, _opposite, "the opposite"),
-    OldKey("disable_ssl_verification", bool | None, _opposite, "the opposite"),
-]
-"""Whether to check a server's certificate."""
 
 
 class ConnectionConfig(RecipeModel):
@@ -67,13 +45,15 @@ class ConnectionConfig(RecipeModel):
         int | None,
         NotContent(),
         Field(ge=0, le=50, validation_alias=AliasChoices("retries", "retry_max_times")),
-        OldKey("max_attempts", _Attempts, lambda count: count - 1, "one more"),
     ] = None
     """Maximum number of further attempts. Default: as many as `retry_for_s` allows."""
 
-    verify: Verify = None
+    verify: Annotated[bool | None, NotContent()] = None
     """Whether to verify the server's TLS certificate; `false` accepts any, for tests only.
     Default: true."""
+
+    disable_ssl_verification: Annotated[bool | None, NotContent()] = None
+    """The opposite of `verify`, as DataHub's recipes have it."""
 
     ca_bundle: Annotated[RecipePath | None, NotContent()] = named(
         "ca_bundle", "ca_certificate_path", "server_cert_path"
@@ -104,16 +84,19 @@ class ConnectionConfig(RecipeModel):
     password: Annotated[OptionalSecret, NotContent()] = None
     """Password for basic authentication."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _in_new_keys(cls, data: Any) -> Any:
-        return with_new_keys(cls, data)
+    @property
+    def verifies(self) -> bool | None:
+        """Whether to verify the server's certificate, None where the recipe does not say."""
+        disabled = self.disable_ssl_verification
+        return self.verify if disabled is None else not disabled
 
     @model_validator(mode="after")
     def _options_fit(self) -> Self:
         if self.client_key is not None and self.client_cert is None:
             raise ValueError("`client_key` needs `client_cert`")
-        if self.verify is False and self.ca_bundle is not None:
+        if self.verify is not None and self.disable_ssl_verification is not None:
+            raise ValueError("`disable_ssl_verification` is the opposite of `verify`; keep one")
+        if self.verifies is False and self.ca_bundle is not None:
             raise ValueError("`verify: false` and `ca_bundle` exclude each other: set one of them")
         if self.token is not None and self.password is not None:
             raise ValueError("`token` excludes `username` and `password`: set one or the other")

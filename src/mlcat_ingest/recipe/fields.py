@@ -5,13 +5,13 @@ public by its type: `PublicStr`, `RecipePath`, `RecipeUrl`, `ServiceUrl`, number
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from inspect import cleandoc, getsource
 from itertools import pairwise
 from textwrap import dedent
 from types import UnionType
-from typing import Annotated, Any, ClassVar, NamedTuple, Self, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Self, Union, get_args, get_origin
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -27,7 +27,6 @@ from pydantic import (
     SerializationInfo,
     SerializerFunctionWrapHandler,
     StringConstraints,
-    TypeAdapter,
     model_serializer,
 )
 from pydantic.fields import FieldInfo
@@ -35,7 +34,6 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import (
     no_info_after_validator_function,
-    no_info_before_validator_function,
 )
 
 from mlcat_ingest.recipe.secrets import SubstitutedText, mask_tree
@@ -47,49 +45,6 @@ class Public:
 
 class NotContent:
     """Marks a field without effect on the written content: its change needs no full pass."""
-
-
-class OldKey:
-    """Another key of a field, with another form of its value.
-
-    `kind` is the type of that value, `difference` says how it differs from the field's, and
-    `meaning` returns the field's for it. A model with such a field puts its recipe through
-    `with_new_keys` first.
-    """
-
-    def __init__(
-        self, name: str, kind: Any, meaning: Callable[[Any], Any], difference: str
-    ) -> None:
-        self.name = name
-        self._difference = difference
-        self._kind = kind
-        self._meaning = meaning
-
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        """Translate a value under this key, then validate it as the field's."""
-        return no_info_before_validator_function(self._translate, handler(source))
-
-    def _translate(self, value: Any) -> Any:
-        if not (isinstance(value, _UnderOldKey) and value.key is self):
-            return value
-        return self._meaning(TypeAdapter[Any](self._kind).validate_python(value.value))
-
-    def json_schema(self) -> JsonSchemaValue:
-        """Return the JSON Schema of the key's value."""
-        return TypeAdapter[Any](self._kind).json_schema()
-
-    def description(self, key: str) -> str:
-        """Return how this key differs from `key`, the current one."""
-        return f"`{self.name}` is an older form of `{key}`: {self._difference}."
-
-
-class _UnderOldKey(NamedTuple):
-    """A value, and the key that decides how to read it."""
-
-    key: OldKey
-    value: Any
 
 
 class PublicUrl(Public):
@@ -215,27 +170,7 @@ def names_of(name: str, field: FieldInfo) -> list[str]:
     """Return the keys of a field in a recipe, the preferred key first."""
     alias = field.validation_alias
     names = alias.choices if isinstance(alias, AliasChoices) else [alias or name]
-    return [*map(str, names), *(old.name for old in _old_keys(field))]
-
-
-def _old_keys(field: FieldInfo) -> list[OldKey]:
-    return [mark for mark in field.metadata if isinstance(mark, OldKey)]
-
-
-def with_new_keys(model: type[BaseModel], raw: Any) -> Any:
-    """Return the values of a recipe, with the fields of `model` in place of their old keys.
-
-    An old key beside another name of its field stays, and is refused as one that is not known.
-    """
-    if not isinstance(raw, dict):
-        return raw
-    out = dict(raw)
-    for name, info in model.model_fields.items():
-        others = {name, *names_of(name, info)} - {old.name for old in _old_keys(info)}
-        for old in _old_keys(info):
-            if old.name in out and not others & out.keys():
-                out[name] = _UnderOldKey(old, out.pop(old.name))
-    return out
+    return [*map(str, names)]
 
 
 def field_named(model: type[BaseModel], key: str) -> FieldInfo | None:
@@ -338,9 +273,6 @@ class RecipeModel(BaseModel):
                 properties[first].setdefault("description", descriptions[name])
             for other in others:
                 properties[other] = {**properties[first], "deprecated": True}
-            for old in _old_keys(field):
-                properties[old.name] = {**old.json_schema(), "deprecated": True}
-                properties[old.name]["description"] = old.description(first)
             if others and first in schema.get("required", ()):
                 schema["required"].remove(first)
                 choice = {"anyOf": [{"required": [key]} for key in (first, *others)]}

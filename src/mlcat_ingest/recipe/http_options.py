@@ -33,7 +33,7 @@ def http_options(
         renew=partial(auth_of, config, peer),
         headers={name: value.get_secret_value() for name, value in config.headers.items()},
         trust=Trust(
-            config.verify is not False and files.get("ca_bundle", True),
+            config.verifies is not False and files.get("ca_bundle", True),
             (cert, files["client_key"]) if cert and "client_key" in files else cert,
         ),
         connect_timeout_s=connect_timeout_s,

@@ -143,7 +143,6 @@ class RunState(Protocol):
         Raises:
             RecipeError: the URNs of its entities would change.
         """
-        ...
 
     def unread_keys(self) -> Sequence[str]:
         """Return the keys of the partitions that earlier runs read, and this one has not asked for.

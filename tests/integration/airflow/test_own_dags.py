@@ -120,7 +120,7 @@ def environment(dags: Path, catalog: str) -> dict[str, str]:
         "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
         "AIRFLOW__MLCAT__LISTENER": "True",
         "AIRFLOW__API__BASE_URL": "https://airflow.example.com",
-        "AIRFLOW_CONN_MLCAT_DEFAULT": json.dumps({**down, "extra": {"max_attempts": 1}}),
+        "AIRFLOW_CONN_MLCAT_DEFAULT": json.dumps({**down, "extra": {"retries": 0}}),
         "AIRFLOW_CONN_UP": json.dumps({**down, "host": catalog}),
         "MLFLOW_RUN_CONTEXT": json.dumps({"team": "risk"}),
         "MLFLOW_DISABLE_TELEMETRY": "true",

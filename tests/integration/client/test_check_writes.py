@@ -23,7 +23,7 @@ TIME = "catalog write time"
 
 
 def checked(server: str, *, write: bool = True, token: str = "") -> dict[str, Finding]:
-    config = RestSinkConfig.model_validate({"server": server, "token": token, "max_attempts": 1})
+    config = RestSinkConfig.model_validate({"server": server, "token": token, "retries": 0})
     sink = RestCatalog(config)
     try:
         return {one.what: one for one in sink.check(write=write)}

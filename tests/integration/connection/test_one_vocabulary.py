@@ -99,10 +99,7 @@ def attempts(server: FailingService) -> int:
     ("options", "is_asked"),
     [
         ({}, False),
-        ({"tls": "verify"}, False),
         ({"verify": False}, True),
-        ({"tls": "insecure"}, True),
-        ({"insecure_tls": True}, True),
         ({"disable_ssl_verification": True}, True),
     ],
     ids=str,

@@ -19,7 +19,7 @@ def test_progress_names_the_side_that_does_not_answer(tmp_path: Path, silent: st
         listener.listen()
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
         mlflow = {"tracking_uri": address, "retries": 1, "timeout_s": 0.4}
-        catalog = {"server": address, "token": "", "max_attempts": 2, "timeout_s": 0.4}
+        catalog = {"server": address, "token": "", "retries": 1, "timeout_s": 0.4}
         rest = {"type": "rest", "config": catalog}
         file = {"type": "file", "config": {"path": str(tmp_path / "out.jsonl")}}
         recipe = {

@@ -51,7 +51,7 @@ def test_a_run_into_the_catalog_in_the_box(tmp_path: Path, store: str) -> None:
 
 
 def test_a_run_that_nobody_answers(tmp_path: Path, store: str) -> None:
-    sink = "{server: 'http://127.0.0.1:9', token: '${MLCAT_TOKEN_OF_TEST}', max_attempts: 1}"
+    sink = "{server: 'http://127.0.0.1:9', token: '${MLCAT_TOKEN_OF_TEST}', retries: 0}"
     recipe = f"source: {{type: mlflow, config: {{tracking_uri: '{store}'}}}}\n"
     code, out, lines = ingest(tmp_path, f"{recipe}sink: {{type: rest, config: {sink}}}\n", "-vv")
     assert (code, json.loads(out)["failure"]["kind"]) == (1, "CatalogUnavailableError")

@@ -94,7 +94,7 @@ def test_empty_is_none() -> None:
             "endpoint: is not needed: the service reports its capabilities; delete it",
         ),
         ({"server_version": "head"}, r"server_version: must match ^v?[0-9]+\.[0-9]+"),
-        ({"max_attempts": 0}, "max_attempts: must be 1 or more"),
+        ({"retries": -1}, "retries: must be 0 or more"),
         ({"tokn": "x"}, "tokn: is not a known key; did you mean `token`?"),
     ],
 )

@@ -27,13 +27,7 @@ VALUES: dict[str, Any] = {
     "username": "ada",
     "password": "p4ss",
 }
-OTHER_VALUES: dict[str, Any] = {
-    "max_attempts": 4,
-    "tls": "verify",
-    "insecure_tls": False,
-    "disable_ssl_verification": False,
-}
-OLD_KEYS = [
+OTHER_NAMES = [
     (name, other)
     for name, field in ConnectionConfig.model_fields.items()
     for other in names_of(name, field)[1:]
@@ -49,20 +43,20 @@ def beside(name: str) -> dict[str, Any]:
     return {"client_cert": "c.pem"} if name == "client_key" else {}
 
 
-@pytest.mark.parametrize(("name", "other"), OLD_KEYS)
-def test_an_old_key_means_what_the_new_one_does(name: str, other: str) -> None:
+@pytest.mark.parametrize(("name", "other"), OTHER_NAMES)
+def test_another_name_means_what_the_first_one_does(name: str, other: str) -> None:
     value = VALUES[name]
     new, _ = message_of(**{name: value}, **beside(name))
-    old, _ = message_of(**{other: OTHER_VALUES.get(other, value)}, **beside(name))
+    old, _ = message_of(**{other: value}, **beside(name))
     assert new is not None
     assert new == old
     assert getattr(new, name) != ConnectionConfig.model_fields[name].default
 
 
-@pytest.mark.parametrize(("name", "other"), OLD_KEYS)
-def test_both_keys_are_one_problem_at_the_old_one(name: str, other: str) -> None:
+@pytest.mark.parametrize(("name", "other"), OTHER_NAMES)
+def test_both_keys_are_one_problem_at_the_other_name(name: str, other: str) -> None:
     value = VALUES[name]
-    raw = {other: OTHER_VALUES.get(other, value), name: value, **beside(name)}
+    raw = {other: value, name: value, **beside(name)}
     _, problems = message_of(**raw)
     assert problems == [f"{other}: is another name of `{name}`; keep one"]
 
@@ -70,16 +64,18 @@ def test_both_keys_are_one_problem_at_the_old_one(name: str, other: str) -> None
 @pytest.mark.parametrize(
     ("raw", "problems"),
     [
-        ({"max_attempts": 0}, ["max_attempts: must be 1 or more"]),
-        ({"max_attempts": "many"}, ["max_attempts: must be a whole number"]),
-        ({"tls": "off"}, ["tls: must be 'verify' or 'insecure'"]),
-        ({"insecure_tls": "off?"}, ["insecure_tls: must be true or false"]),
+        ({"retry_max_times": -1}, ["retry_max_times: must be 0 or more"]),
+        ({"retry_max_times": "many"}, ["retry_max_times: must be a whole number"]),
         (
-            {"insecure_tls": True, "disable_ssl_verification": True},
-            ["disable_ssl_verification: is another name of `verify`; keep one"],
+            {"disable_ssl_verification": "off?"},
+            ["disable_ssl_verification: must be true or false"],
         ),
         (
-            {"tls": "insecure", "ca_bundle": "ca.pem"},
+            {"verify": False, "disable_ssl_verification": True},
+            ["`disable_ssl_verification` is the opposite of `verify`; keep one"],
+        ),
+        (
+            {"disable_ssl_verification": True, "ca_bundle": "ca.pem"},
             ["`verify: false` and `ca_bundle` exclude each other: set one of them"],
         ),
         ({"client_key": "k.pem"}, ["`client_key` needs `client_cert`"]),
@@ -94,9 +90,9 @@ def test_a_problem_is_at_the_key_that_was_written(raw: dict[str, Any], problems:
 
 
 def test_all_problems_are_reported_at_once() -> None:
-    _, problems = message_of(max_attempts=0, tls="off", timeout_sec=-1, colour="red")
+    _, problems = message_of(retry_max_times=-1, verify="off?", timeout_sec=-1, colour="red")
     keys = [problem.partition(":")[0] for problem in problems]
-    assert sorted(keys) == ["colour", "max_attempts", "timeout_sec", "tls"]
+    assert sorted(keys) == ["colour", "retry_max_times", "timeout_sec", "verify"]
 
 
 def test_a_problem_names_the_line_of_a_recipe() -> None:
@@ -107,23 +103,22 @@ sink:
   type: rest
   config:
     retries: 3
-    max_attempts: 4
+    retry_max_times: 4
 """
     with pytest.raises(RecipeError) as reported:
         resolve(Recipe.parse(text))
-    sentence = "sink.config.max_attempts: is another name of `retries`; keep one"
+    sentence = "sink.config.retry_max_times: is another name of `retries`; keep one"
     assert f"recipe.yml:7: {sentence}" in str(reported.value)
     with pytest.raises(RecipeError) as reported:
-        resolve(Recipe.parse(text.replace("    retries: 3\n", "").replace("4", "0")))
-    assert "recipe.yml:6: sink.config.max_attempts: must be 1 or more" in str(reported.value)
+        resolve(Recipe.parse(text.replace("    retries: 3\n", "").replace("4", "-1")))
+    assert "recipe.yml:6: sink.config.retry_max_times: must be 0 or more" in str(reported.value)
 
 
-def test_an_old_key_without_a_value_is_left_out() -> None:
-    config, _ = message_of(tls=None, insecure_tls=None)
-    assert config is None
-    config, _ = message_of(insecure_tls=None)
+@pytest.mark.parametrize(("given", "verifies"), [(None, None), (True, False), (False, True)])
+def test_datahubs_key_is_the_opposite_of_ours(given: object, verifies: object) -> None:
+    config, _ = message_of(disable_ssl_verification=given)
     assert config is not None
-    assert config.verify is None
+    assert config.verifies is verifies
 
 
 @pytest.mark.parametrize("side", [RestSinkConfig, MlflowConfig, FeastConfig])

@@ -84,7 +84,11 @@ _FOUND: Final = "fragment found on SearchResults { searchResults { entity { urn 
 
 
 class Search:
-    """Searches the service by GraphQL. Safe to use from several threads."""
+    """Searches the service by GraphQL; see `Searches`. Safe to use from several threads.
+
+    A reply of another shape, and a listing that ends before its total, is a
+    `ProtocolMismatchError`, now or while the pages are read; others are those of the query.
+    """
 
     def __init__(self, query: Query, scroll: Scroll) -> None:
         """Ask by `query`; `scroll` lists the members of groups that it does not list whole."""
@@ -100,12 +104,6 @@ class Search:
         `removed` soft-deleted.
 
         The total comes with the first page, so who needs no URN asks once.
-
-        Raises:
-            ProtocolMismatchError: the reply has another shape; and what the query raises, now or
-                while the pages are read.
-
-        Cost: one request for each 1,000.
         """
         wanted = _of_source(entity_type, source, removed=removed)
         first = self._page(wanted)
@@ -117,24 +115,12 @@ class Search:
     def members(self, group: str) -> Iterator[list[str]]:
         """Yield the URNs of the models in a group, removed ones too, in pages; some come twice.
 
-        Raises:
-            ProtocolMismatchError: the reply has another shape, or the pages end before the members
-                do; and what the query raises.
-
         Cost: one request for each 1,000; for a group of 10,000 and more, ten requests in addition.
         """
         return self._incoming("mlModelGroup", "MemberOf", group)
 
     def consumers(self, features: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-        """Yield each of `features` with the URNs of a page of what uses it; some come twice.
-
-        Raises:
-            ProtocolMismatchError: the reply has another shape, or the pages end before the users
-                do; and what the query raises.
-
-        Cost: one request for 20 features, and for one that more than 100 models use, one for each
-        1,000.
-        """
+        """Yield each of `features` with the URNs of a page of what uses it; some come twice."""
         asked = chain.from_iterable(
             in_parts(self._first_users, chunk) for chunk in chunks(features, _AT_ONCE)
         )
@@ -181,13 +167,7 @@ class Search:
     def named(
         self, names: Sequence[str], models: Sequence[str], version: str
     ) -> Iterator[list[str]]:
-        """Yield the URNs of live models and groups that may be meant; see `Searches.named`.
-
-        Raises:
-            ProtocolMismatchError: the reply has another shape; and what the query raises.
-
-        Cost: one request for each 1,000.
-        """
+        """Yield the URNs of live models and groups that may be meant; see `Searches.named`."""
         runs = [f"{RUN_ID}={name}" for name in names]
         alternatives = [[_is("name", names)], [_is("customProperties", runs)]]
         if version:
@@ -202,13 +182,7 @@ class Search:
         return self._found(wanted)
 
     def metadata_tests(self) -> Iterator[list[str]]:
-        """Yield the URNs of the live metadata tests, in pages.
-
-        Raises:
-            ProtocolMismatchError: the reply has another shape; and what the query raises.
-
-        Cost: one request for each 1,000.
-        """
+        """Yield the URNs of the live metadata tests, in pages."""
         wanted = {"types": [ENTITY_TYPES["test"].enum], "orFilters": [{"and": [_LIVE]}]}
         return self._found(wanted)
 
@@ -216,8 +190,6 @@ class Search:
         """Return the entity types of whose incidents the catalog keeps a summary.
 
         They have the field `incidents`: a release that lacks it keeps no `incidentsSummary`.
-
-        Cost: one request.
         """
         fields = " ".join(
             f'{kind}: __type(name: "{ENTITY_TYPES[kind].type_name}") {{ fields {{ name }} }}'
@@ -232,9 +204,6 @@ class Search:
 
     def datasets_like(self, texts: Sequence[str]) -> list[list[str]]:
         """Return for each of `texts` the URNs of a few datasets that a search for it finds.
-
-        Raises:
-            ProtocolMismatchError: the reply has another shape; and what the query raises.
 
         Cost: one request, none without texts.
         """

@@ -83,11 +83,9 @@ class DeliveryTarget(Protocol):
 
     def deliver(self, batch: Sequence[MergedEntity]) -> Sequence[Outcome]:
         """Take `batch`, and return what became of each entity, in no particular order."""
-        ...
 
     def finish(self) -> None:
         """Count what is not stored of what was acknowledged; nothing is delivered after it."""
-        ...
 
 
 MakeDelivery = Callable[[RunContext, Merge], DeliveryTarget]

@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from mlcat_ingest.core.redaction import user_info
-from mlcat_ingest.recipe.connection import ConnectionConfig, Timeout, Verify
+from mlcat_ingest.recipe.connection import ConnectionConfig, Timeout
 from mlcat_ingest.recipe.fields import (
     NotContent,
     PublicStr,
@@ -262,7 +262,7 @@ class FeastConfig(FeatureStoreConfig, ConnectionConfig):
     """Prefix a Kinesis stream's name with its region (`region:stream`), as DataHub's own feast
     source does."""
 
-    verify: Verify = None
+    verify: Annotated[bool | None, NotContent()] = None
     """`true` enables TLS for a registry server at `host:port`, as do `grpcs://`, `ca_bundle` and
     `client_cert`. The certificate is always verified; `false` is an error."""
 
@@ -344,7 +344,7 @@ class _Repo:
                 options[ours] = resolved_path(Path(pem), self._origin.base_dir)
         if config.authority is None:
             options["authority"] = self._text("registry", "authority") or None
-        if config.verify is None and registry.get("is_tls") is True:
+        if config.verifies is None and registry.get("is_tls") is True:
             options["verify"] = True
         return options
 

@@ -80,7 +80,7 @@ class GrpcRegistry(RegistryTransport):
 
     def __init__(self, address: str, config: FeastConfig) -> None:
         """Prepare address and credentials; the connection is opened on first use."""
-        if config.verify is False:
+        if config.verifies is False:
             raise RecipeError(
                 "feast: `verify: false` is not supported; gRPC always verifies certificates",
                 hint="set `ca_bundle` to the CA of the server's certificate",
@@ -91,7 +91,7 @@ class GrpcRegistry(RegistryTransport):
         self._config = config
         self._secure = (
             scheme.lower() == "grpcs"
-            or config.verify is not None
+            or config.verifies is not None
             or any((config.ca_bundle, config.client_cert))
         )
         # As requests would send them; gRPC takes names in lower case only.

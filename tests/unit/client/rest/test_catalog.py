@@ -40,7 +40,7 @@ def service() -> Iterator[FakeService]:
 
 
 def config(service: FakeService, **more: Any) -> RestSinkConfig:
-    return RestSinkConfig.model_validate({"server": service.server, "max_attempts": 1, **more})
+    return RestSinkConfig.model_validate({"server": service.server, "retries": 0, **more})
 
 
 def test_every_verb_reaches_the_service(service: FakeService) -> None:
@@ -245,7 +245,7 @@ def test_nothing_is_contacted_or_resolved_before_open(
 def test_a_dead_service_is_unavailable() -> None:
     with fake_service() as gone:
         server = gone.server
-    sink = RestCatalog(RestSinkConfig.model_validate({"server": server, "max_attempts": 1}))
+    sink = RestCatalog(RestSinkConfig.model_validate({"server": server, "retries": 0}))
     with pytest.raises(CatalogUnavailableError):
         sink.open()
     sink.close()

@@ -55,7 +55,6 @@ class ReadsFiles(Protocol):
 
         Cost: two requests over a network.
         """
-        ...
 
 
 def local_text(place: FileLocation, path: str) -> str | None:
@@ -155,11 +154,9 @@ class MlflowConnection(RequestSide, Protocol):
 
     def requests_made(self) -> int:
         """Return how many requests were sent so far."""
-        ...
 
     def clock_ms(self) -> int:
         """Return the time by the clock of the server, by this machine's where it does not tell."""
-        ...
 
     def check_user(self) -> Iterator[Finding]:
         """Yield whether the user may read everything, nothing where that is not known."""
@@ -171,7 +168,6 @@ class MlflowConnection(RequestSide, Protocol):
 
     def close(self) -> None:
         """Release connections; safe to call twice."""
-        ...
 
 
 class Reader(ReadsFiles, Protocol):
@@ -184,17 +180,14 @@ class Reader(ReadsFiles, Protocol):
     @property
     def connection(self) -> MlflowConnection:
         """The connection that is read from."""
-        ...
 
     @property
     def workspace(self) -> str:
         """The workspace that the listings are of; `default` where the server has none."""
-        ...
 
     @property
     def refusals(self) -> Refusals:
         """The records of the listings that cannot be read: the listings leave them out."""
-        ...
 
     def server_id(self) -> str:
         """Return the identity of the server, equal for every reader of one store.
@@ -203,26 +196,21 @@ class Reader(ReadsFiles, Protocol):
         decimal milliseconds), else of the normalised URI without credentials, with the schema of a
         database if it is not the default one.
         """
-        ...
 
     def workspaces(self) -> Sequence["Reader"]:
         """Return a reader of each workspace, that of `default` alone where the server has none.
 
         The reader itself is that of its own workspace.
         """
-        ...
 
     def experiments(self) -> Iterator[list[Experiment]]:
         """Yield all experiments in pages; listed once and kept, so a second call is free."""
-        ...
 
     def registered_models(self) -> Iterator[list[RegisteredModel]]:
         """Yield all registered models in pages, without the prompts among them."""
-        ...
 
     def narrow_registry(self, names: Sequence[str]) -> None:
         """List only the registered models with these names from now on, where that costs less."""
-        ...
 
     def model_versions(self) -> Iterator[list[ModelVersion]]:
         """Yield the versions of all registered models in pages, prompts left out.
@@ -230,7 +218,6 @@ class Reader(ReadsFiles, Protocol):
         `aliases` are those of the registered model: the versions' own are empty on SQL stores.
         Nothing is requested where there are no registered models.
         """
-        ...
 
     def logged_models(
         self, experiment_ids: Sequence[str], *, only: ModelFilter = ALL_MODELS
@@ -240,7 +227,6 @@ class Reader(ReadsFiles, Protocol):
         None where `checks.MlflowFeature.LOGGED_MODELS` is missing. A server without the endpoint
         is asked once.
         """
-        ...
 
     def runs(
         self, experiment_ids: Sequence[str], *, only: RunFilter = ALL_RUNS
@@ -250,7 +236,6 @@ class Reader(ReadsFiles, Protocol):
         Cost: one request a page; two more pages may be asked for ahead. Memory for the pages
         under way.
         """
-        ...
 
     def parents(self, experiment_ids: Sequence[str], *, only: RunFilter) -> Collection[str] | None:
         """Return the ids that the runs of some experiments name as their parents.
@@ -258,7 +243,6 @@ class Reader(ReadsFiles, Protocol):
         Of the runs in `only`, without regard to its `select` and `limit`. None where only a
         listing of all runs can tell.
         """
-        ...
 
     def run_digests(
         self, experiment_ids: Sequence[str], before_ms: Sequence[int]
@@ -267,7 +251,6 @@ class Reader(ReadsFiles, Protocol):
 
         Of the runs that started before that moment. None where only listings of runs can tell.
         """
-        ...
 
     def assets(self, kind: str) -> Sequence[Asset] | None:
         """Return all assets of a kind of `values.assets`; None where MLflow has no such.
@@ -278,18 +261,15 @@ class Reader(ReadsFiles, Protocol):
         Cost: over MLflow's API a request for each 1,000, and one for the versions of each MCP
         server and skill.
         """
-        ...
 
     def is_gone(self, target: MlflowObject) -> bool:
         """Return whether the server reports that the object does not exist, not even in the trash.
 
         False if it is denied to us. Cost: one request.
         """
-        ...
 
     def check(self) -> Iterator[Finding]:
         """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
-        ...
 
 
 def identity(

@@ -307,7 +307,7 @@ def _credentials(config: MlflowConfig, env: Mapping[str, str]) -> tuple[dict[str
 def _certificates(config: MlflowConfig, env: Mapping[str, str]) -> dict[str, Any]:
     """Return certificates from the environment for those that `config` does not set."""
     update: dict[str, Any] = {}
-    if config.verify is None and env.get("MLFLOW_TRACKING_INSECURE_TLS", "").lower() in _TRUE:
+    if config.verifies is None and env.get("MLFLOW_TRACKING_INSECURE_TLS", "").lower() in _TRUE:
         update["verify"] = False
     for option, variable in _PEM_VARIABLES.items():
         if getattr(config, option) is None and (path := env.get(variable)):
