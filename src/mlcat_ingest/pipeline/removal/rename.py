@@ -69,7 +69,7 @@ class GroupCopier:
             if source is None or target == old or target not in stored:
                 return
             custom = custom_of(old, source)
-            if is_copied(custom):
+            if custom.get(COPIED_TO):
                 return
             # What any recipe wrote on it, as far as its bases are known.
             remembered = partial(self._state.entities.base, old)
@@ -122,14 +122,6 @@ def new_name(group: str, stored: StoredEntity) -> str | None:
     """Return the group that `group` was copied to, None for one that was not."""
     name = custom_of(group, stored).get(RENAMED_TO)
     return name if isinstance(name, str) else None
-
-
-def is_copied(custom: Mapping[str, object]) -> bool:
-    """Return whether the copy of a group with these properties is complete.
-
-    A mark without the other one is complete too: there was only one before.
-    """
-    return bool(custom.get(COPIED_TO, RENAMED_TO in custom))
 
 
 def _foreign(

@@ -22,14 +22,14 @@ from mlcat_ingest.errors import StateUnavailableError
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.identity import Writer, other_writer_note
 from mlcat_ingest.metadata.proposal import custom_properties
-from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, SOURCE_KEY
+from mlcat_ingest.metadata.reserved import COPIED_TO, MAX_REQUEST_ITEMS, SOURCE_KEY
 from mlcat_ingest.metadata.urn import by_entity_type, entity_type_of
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.applied import NOTHING, applied_key, read_bases, writer_id_of
 from mlcat_ingest.pipeline.merge.provenance import is_removed, stored_properties
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys
-from mlcat_ingest.pipeline.removal.rename import is_copied, new_name
+from mlcat_ingest.pipeline.removal.rename import new_name
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.sources.base import NamedGroup, Unlisted
 
@@ -242,7 +242,7 @@ class UnlistedEntities:
             custom = custom_properties(properties)
             if is_removed(stored):
                 is_ours = source in str(custom.get(SOURCE_KEY)).split(",")
-                if is_ours and entity_type_of(urn) == _GROUP and not is_copied(custom):
+                if is_ours and entity_type_of(urn) == _GROUP and not custom.get(COPIED_TO):
                     yield Unlisted(urn, properties, removed=True)
             # Not one that another source has, too.
             elif _is_from(urn, custom, source) and self._is_own(urn, custom):

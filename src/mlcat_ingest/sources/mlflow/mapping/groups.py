@@ -59,19 +59,6 @@ _NO_STAGE: Final = frozenset({"", "none"})
 _MAPPED_TAGS: Final = frozenset({NOTE_TAG})
 _NO_MAPPED_TAGS: Final[frozenset[str]] = frozenset()
 
-NO_VERSION: Final[Aspect] = {
-    "versionSet": None,
-    "version": None,
-    "sortId": None,
-    "versioningScheme": None,
-    "aliases": [],
-    "comment": None,
-    "sourceCreatedTimestamp": None,
-}
-"""The `versionProperties` of a run's model, which is no version. An earlier mapping made it one,
-and would keep the number of the version from that version's own model.
-"""
-
 
 def names_of(versions: Iterable[ModelVersion]) -> list[str]:
     """Return `<name>:<version>` of each version, by name and then by number."""

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from mlcat_ingest.core.text import compact_json
 from mlcat_ingest.errors import RecordError
-from mlcat_ingest.metadata.aspects.common import SUB_TYPES, VERSION_PROPERTIES
+from mlcat_ingest.metadata.aspects.common import SUB_TYPES
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS, OWNERSHIP
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES, SOURCE_CODE
 from mlcat_ingest.metadata.mlflow_keys import COMMIT_TAGS
@@ -17,7 +17,7 @@ from mlcat_ingest.sources.mlflow.mapping.evidence import (
     run_evidence,
     with_evidence,
 )
-from mlcat_ingest.sources.mlflow.mapping.groups import NO_VERSION, names_of, run_model
+from mlcat_ingest.sources.mlflow.mapping.groups import names_of, run_model
 from mlcat_ingest.sources.mlflow.mapping.logged_models import (
     add_logged_models,
     add_model_facts,
@@ -182,8 +182,6 @@ def _side_aspects(record: JoinedRun, user: str | None) -> dict[str, Aspect]:
     aspects[OWNERSHIP] = scope.owners.ownership(user)
     aspects[SOURCE_CODE] = _source_code(tags)
     aspects[GLOBAL_TAGS] = NO_TAGS
-    if record.versions:
-        aspects[VERSION_PROPERTIES] = NO_VERSION
     return aspects
 
 

@@ -87,12 +87,8 @@ NO_TRACE: Final = _RunTrace()
 
 
 def traces_in(fingerprints: Mapping[str, str]) -> dict[str, _RunTrace]:
-    """Return the trace of each run that has one; what an earlier release wrote is none."""
-    return {
-        run_id: _RunTrace(*json.loads(text))
-        for run_id, text in fingerprints.items()
-        if text.startswith("[")
-    }
+    """Return the trace of each run that has one."""
+    return {run_id: _RunTrace(*json.loads(text)) for run_id, text in fingerprints.items()}
 
 
 def experiment_fingerprint(experiment: Experiment) -> str:
