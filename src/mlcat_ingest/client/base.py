@@ -141,7 +141,8 @@ def each_type(
 class Searches(Protocol):
     """Lists entities by what they hold.
 
-    A catalog that is not searched, or not by us, raises one of `CANNOT_ANSWER`.
+    A catalog that is not searched, or not by us, raises one of `CANNOT_ANSWER`. Where nothing else
+    is said, a listing costs one request for each 1,000.
     """
 
     @abstractmethod
@@ -157,10 +158,7 @@ class Searches(Protocol):
 
     @abstractmethod
     def members(self, group: str) -> Iterator[list[str]]:
-        """Yield the URNs of the models in a group, removed ones too, in pages.
-
-        Cost: one request for each 1,000.
-        """
+        """Yield the URNs of the models in a group, removed ones too, in pages."""
 
     def consumers(self, features: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
         """Yield each of `features` with the URNs of a page of what uses it, removed models too.
@@ -185,17 +183,12 @@ class Searches(Protocol):
 
         They have one of `names`, or the id of a run that it is, or are that `version` of one of the
         registered `models`, by number or alias. Others may be among them.
-
-        Cost: one request for each 1,000.
         """
         del names, models, version
         raise ProtocolMismatchError("the catalog does not find entities by name")
 
     def metadata_tests(self) -> Iterator[list[str]]:
-        """Yield the URNs of the live metadata tests, in pages.
-
-        Cost: one request for each 1,000.
-        """
+        """Yield the URNs of the live metadata tests, in pages."""
         raise ProtocolMismatchError("the catalog does not list its metadata tests")
 
     def with_incidents(self) -> Collection[str]:

@@ -350,7 +350,8 @@ class ClientEvaluator(Evaluates):
         for chunk in chunks(list(dict.fromkeys(urns)), MAX_REQUEST_ITEMS):
             batch = self._evaluate(chunk, test_set.tests, should_push=should_push)
             outcomes |= batch.outcomes()
-            unevaluated |= dict.fromkeys(batch.unreadable_tests(), _UNREADABLE)
+            for tests in batch.unreadable.values():
+                unevaluated |= dict.fromkeys(tests, _UNREADABLE)
             if should_push:
                 not_stored |= self._push(batch)
         return Evaluation(outcomes, None, unevaluated, not_stored, where="client")
@@ -430,9 +431,6 @@ class _Batch:
             for urn, results in self.results.items()
             if urn not in self.unreadable
         }
-
-    def unreadable_tests(self) -> set[str]:
-        return {test for tests in self.unreadable.values() for test in tests}
 
     def stored_results(self) -> dict[str, tuple[Aspect, str | None]]:
         """Return `testResults` as they were read with the entities, and their versions."""

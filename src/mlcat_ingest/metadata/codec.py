@@ -1,7 +1,7 @@
 """JSON that loses nothing: orjson, and the standard library where orjson would change a number.
 
 orjson writes NaN and infinities as `null` and reads integers beyond 64 bits as floats. Both are
-silent losses, so both are caught here.
+silent losses, so both are caught here: whatever makes JSON of a value raises as `dumps`.
 """
 
 import hashlib
@@ -58,9 +58,6 @@ def aspect_text(value: object) -> str:
 
     That field is of bytes, so each character of the text is one byte; others are escaped.
 
-    Raises:
-        CodecError: as `dumps`.
-
     Source: `GenericAspect.pdl`; `_make_generic_aspect` of the DataHub SDK 1.7.
     """
     text = dumps(value).decode()
@@ -82,11 +79,7 @@ register_error(_ESCAPED, _escape)
 
 
 def canonical(value: object) -> bytes:
-    """Return `value` as JSON with sorted keys: equal values give equal bytes.
-
-    Raises:
-        CodecError: as `dumps`.
-    """
+    """Return `value` as JSON with sorted keys: equal values give equal bytes."""
     return dumps(value, _SORTED)
 
 
@@ -99,11 +92,7 @@ def canonical_bytes(value: object) -> bytes:
 
 
 def content_hash(value: object) -> str:
-    """Return the content hash of `value`: 32 hex digits of SHA-256 over its canonical JSON.
-
-    Raises:
-        CodecError: as `dumps`.
-    """
+    """Return the content hash of `value`: 32 hex digits of SHA-256 over its canonical JSON."""
     return hashlib.sha256(canonical(value)).hexdigest()[:32]
 
 

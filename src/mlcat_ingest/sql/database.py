@@ -108,10 +108,6 @@ class Engine(ABC):
     def transaction(self, *, write: bool = False) -> AbstractContextManager[SqlConnection]:
         """Give a connection that sees one moment, or holds the write lock."""
 
-    def connect(self) -> AbstractContextManager[SqlConnection]:
-        """Give a connection that sees the database as it is at one moment."""
-        return self.transaction()
-
     @abstractmethod
     def dispose(self) -> None:
         """Close the connections that nobody uses."""

@@ -217,7 +217,7 @@ def test_what_cannot_be_done_is_an_error_of_the_recipe(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"ca_bundle: .*cannot be read"):
         objects_of("grpcs://127.0.0.1:1", ca_bundle=tmp_path / "none.pem")
     with pytest.raises(RecipeError, match="`verify: false`"):
-        transport_of("127.0.0.1:1", tls="insecure")
+        transport_of("127.0.0.1:1", disable_ssl_verification=True)
 
 
 def test_the_identity_of_a_server_is_its_address() -> None:

@@ -231,7 +231,7 @@ def test_a_migration_that_holds_the_tables_is_not_waited_for_for_ever(store: Sto
 def test_the_database_cannot_be_written(store: Store) -> None:
     engine = open_readonly(store.database, timeout_s=10)
     refused = pytest.raises(engine.errors, match=r"(?i)read[- ]?only")
-    with engine.connect() as connection, refused:
+    with engine.transaction() as connection, refused:
         connection.execute("DELETE FROM tags")
     engine.dispose()
 

@@ -62,7 +62,7 @@ def test_what_is_invalidated_is_read_again_and_nothing_else(kept: StateSession, 
         ("other", "http://catalog", "mlflow:4567:default"): {"since": 5},
     }
     engine = open_state(url)
-    with engine.connect() as connection:
+    with engine.transaction() as connection:
         digests = {
             key: {RecordRow(*row).digest for row in rows}
             for key in (HERE, ELSEWHERE, OTHER)

@@ -77,7 +77,7 @@ def test_nothing_of_what_happens_to_the_copy_is_left(url: str) -> None:
     state.close()
     assert summary(url, "r") == before
     engine = open_state(url)
-    with engine.connect() as connection:
+    with engine.transaction() as connection:
         assert partitions.counts(connection, KEY) == {"run": Counts(2_500, 0)}
     engine.dispose()
 
@@ -99,7 +99,7 @@ def test_a_newer_database_is_refused_and_an_older_one_not_taken_up(
     copy_recipe(url, "r", copy)
     assert "planning without it" in caplog.text
     assert summary(copy_url, "r").parts == ()
-    with engine.connect() as connection:
+    with engine.transaction() as connection:
         assert connection.scalar("SELECT count(*) FROM mlcat_migration") == 0
     engine.dispose()
 

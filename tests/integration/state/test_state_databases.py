@@ -60,7 +60,7 @@ def test_opening_twice_changes_nothing(url: str, engine: Engine) -> None:
     with engine.transaction(write=True) as connection:
         partitions.begin(connection, KEY, "s", {})
     again = open_state(url)
-    with again.connect() as connection:
+    with again.transaction() as connection:
         assert [found.key for found in partitions.partitions_of(connection, "r")] == [KEY]
     again.dispose()
 
@@ -197,7 +197,7 @@ def written(urn: str, aspects: Mapping[str, Aspect] = NOTHING) -> Outcome:
 
 
 def failures_of(engine: Engine, recipe: str) -> dict[str, tuple[str, ...]]:
-    with engine.connect() as connection:
+    with engine.transaction() as connection:
         return failing_tests(connection, recipe, "s")
 
 

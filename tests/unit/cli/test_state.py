@@ -136,7 +136,7 @@ def test_resetting_asks_first(
     assert reset.code == code
     assert "the state of 'night' in" in reset.err
     assert ("use --yes" in reset.err) == (answer == "")
-    with engine.connect() as connection:
+    with engine.transaction() as connection:
         assert bool(partitions.partitions_of(connection, "night")) == (code != 0)
 
 

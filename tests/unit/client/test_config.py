@@ -62,7 +62,6 @@ def test_the_words_of_datahub_mean_the_same() -> None:
 
 
 def test_tls() -> None:
-    assert trust_of(rest(tls="insecure")).verify is False
     assert trust_of(rest(client_cert=__file__)).cert == __file__
 
 

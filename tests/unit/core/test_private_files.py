@@ -23,7 +23,7 @@ def usual_umask() -> Iterator[None]:
 
 
 def use_state(folder: Path) -> None:
-    with held_state(f"sqlite:///{folder}/state.db", "r") as engine, engine.connect():
+    with held_state(f"sqlite:///{folder}/state.db", "r") as engine, engine.transaction():
         check(folder)
 
 

@@ -44,7 +44,7 @@ def test_sqlite_is_opened_to_be_durable_and_strict(
 ) -> None:
     path = str(tmp_path / "x.db")
     engine = TextEngine(path, open_engine(path)) if durable else SqliteEngine(path, path)
-    with engine.connect() as connection:
+    with engine.transaction() as connection:
         found = {
             name: connection.scalar(f"PRAGMA {name}")
             for name in ("journal_mode", "synchronous", "busy_timeout", "foreign_keys")
@@ -80,7 +80,7 @@ def test_a_reader_sees_one_moment_and_lists_are_values(engine: Engine) -> None:
     with engine.transaction(write=True) as connection:
         connection.execute("CREATE TABLE t (a, b)")
         connection.execute_many("INSERT INTO t VALUES (?, ?)", ((n, f"{n}?") for n in range(1_200)))
-    with engine.connect() as reader:
+    with engine.transaction() as reader:
         assert reader.scalar("SELECT count(*) FROM t") == 1_200
         with engine.transaction(write=True) as connection:
             deleted = connection.execute(
@@ -90,7 +90,7 @@ def test_a_reader_sees_one_moment_and_lists_are_values(engine: Engine) -> None:
         rows = reader.scalars("SELECT a FROM t ORDER BY a", stream=True)
         assert list(islice(rows, 3)) == [0, 1, 2]
         assert list(rows)[-1] == 1_199
-    with engine.connect() as reader:
+    with engine.transaction() as reader:
         assert list(reader.scalars("SELECT a FROM t WHERE a < ?", 5)) == [0, 3, 4]
         assert reader.scalar("SELECT a FROM t WHERE a = ?", 1) is None
 
@@ -100,7 +100,7 @@ def test_an_engine_that_is_disposed_closes_what_is_in_use_when_it_comes_back(
 ) -> None:
     path = str(tmp_path / "x.db")
     engine = SqliteEngine(path, path)
-    with engine.connect() as connection:
+    with engine.transaction() as connection:
         engine.dispose()
         assert connection.scalar("SELECT 1") == 1
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
@@ -115,7 +115,7 @@ def test_an_error_takes_the_whole_transaction_back(engine: Engine) -> None:
 
     with pytest.raises(RecipeError, match="no"):
         break_off()
-    with engine.connect() as connection:
+    with engine.transaction() as connection:
         assert connection.scalar("SELECT count(*) FROM sqlite_master") == 0
 
 

@@ -21,7 +21,7 @@ def engine(tmp_path: Path) -> Engine:
 
 
 def tables(engine: Engine) -> set[str]:
-    with engine.connect() as connection:
+    with engine.transaction() as connection:
         return set(connection.scalars("SELECT name FROM sqlite_master WHERE type = 'table'"))
 
 

@@ -57,7 +57,9 @@ class CatalogClient(AspectReader, Emitter, Closing):
 
     Without `server` or `token` they come from the environment or ``~/.datahubenv``, see
     `credentials.resolve`. Nothing is contacted before the first verb; `connect` tells early whether
-    the address is right. Each verb says in its own module what it costs and what it raises.
+    the address is right. Each verb says in its own module what it costs and what it raises, apart
+    from `CatalogUnavailableError` where the service does not answer, and `FatalError` where it
+    refuses the token or is no catalog service.
     """
 
     def __init__(
@@ -115,11 +117,7 @@ class CatalogClient(AspectReader, Emitter, Closing):
 
     @property
     def address(self) -> str:
-        """The identity of this catalog: its base address.
-
-        Raises:
-            RecipeError: there is no usable address or token.
-        """
+        """The identity of this catalog: its base address."""
         return self.server
 
     @property
@@ -212,8 +210,6 @@ class CatalogClient(AspectReader, Emitter, Closing):
 
         Raises:
             CatalogRequestError: the service has no such call, or refused it.
-            CatalogUnavailableError: the service does not answer.
-            FatalError: the service refuses the token, or is not a catalog service.
 
         Source: DataHub's Rest.li resource ``/entities``, action ``delete``.
         Cost: one request.
@@ -232,8 +228,6 @@ class CatalogClient(AspectReader, Emitter, Closing):
 
         Raises:
             CatalogRequestError: the query is refused or fails; its errors are in the message.
-            CatalogUnavailableError: the service does not answer.
-            FatalError: the service refuses the token, or is not a catalog service.
 
         Source: ``POST /api/graphql``; a failed query is a 200 with a list `errors`.
         Cost: one request.
@@ -268,27 +262,22 @@ class CatalogClient(AspectReader, Emitter, Closing):
             )
         return data
 
-    def task_status(
-        self, task: str | None = None, *, node_id: str = "", task_id: int = 0
-    ) -> TaskStatus:
-        """Return the status of `task`, or of the task `task_id` of the node `node_id`.
+    def task_status(self, task: str) -> TaskStatus:
+        """Return the status of `task`, which is ``<node id>:<task id>``.
 
         Raises:
             CatalogRequestError: the service does not take the task's name.
-            CatalogUnavailableError: the service does not answer.
-            FatalError: the service refuses the token, or is not a catalog service.
 
         Source: ``POST /operations?action=getEsTaskStatus``. The status is a JSON text in the
         reply's `value`, and on DataHub a part of it is JSON text once more.
         Cost: one request.
         """
-        body = {"task": task} if task is not None else {"nodeId": node_id, "taskId": task_id}
-        reply = self._connection.read("/operations?action=getEsTaskStatus", dumps(body))
+        reply = self._connection.read("/operations?action=getEsTaskStatus", dumps({"task": task}))
         if reply.status in NO_SUCH_CALL:
             raise self._connection.wrong_address(reply)
         if not reply.ok:
             raise self._connection.refusal(reply, what="the status of a task")
-        return _status_of(reply, task if task is not None else f"{node_id}:{task_id}")
+        return _status_of(reply, task)
 
     def wait(self, task: str, *, timeout_s: float = 300.0, poll_s: float = 1.0) -> TaskStatus:
         """Return the status of `task` once it is complete or cannot be read.

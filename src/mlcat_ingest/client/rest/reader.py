@@ -30,25 +30,21 @@ _MAX_EDGES: Final = 1_000
 
 
 class AspectReader:
-    """Reads stored aspects. Safe to use from several threads."""
+    """Reads stored aspects. Safe to use from several threads.
+
+    A request that the service refuses is a `CatalogRequestError`, what is no URN an
+    `InvalidUrnError`; other errors are as the names of `CatalogUnavailableError`,
+    `AuthenticationError`, `NotAuthorizedError` and `ProtocolMismatchError` say.
+    """
 
     def __init__(self, connection: Connection) -> None:
         """Keep the connection; whether the service reads in batches is found out by trying."""
         self._connection = connection
-        self._batch_get = True
-
-    @property
-    def reads_in_batches(self) -> bool:
+        self.reads_in_batches = True
         """False once the service has shown that it lacks the batch read."""
-        return self._batch_get
 
     def get_aspect(self, urn: str, aspect: str, version: int = 0) -> Aspect | None:
         """Return one aspect of an entity, None where it has none; `version` 0 is the latest.
-
-        Raises:
-            CatalogRequestError: the service refused the request.
-            CatalogUnavailableError, AuthenticationError, NotAuthorizedError,
-            ProtocolMismatchError: as their names say.
 
         Cost: one request.
         """
@@ -72,11 +68,6 @@ class AspectReader:
         self, urns: Sequence[str], aspects: Collection[str]
     ) -> dict[str, dict[str, StoredAspect]]:
         """Return the stored `aspects` by URN; URNs that have none of them are left out.
-
-        Raises:
-            InvalidUrnError: one of `urns` is not a URN.
-            CatalogRequestError, CatalogUnavailableError, AuthenticationError,
-            NotAuthorizedError, ProtocolMismatchError: as their names say.
 
         Cost: one request for a batch of URNs of one entity type; one a URN, over all connections,
         where the service has no batch read.
@@ -132,11 +123,6 @@ class AspectReader:
         None where the service has no such call. Edges of removed entities are among them. Some
         servers exchange the directions, so the caller has to look at the destinations.
 
-        Raises:
-            CatalogRequestError: the service refused the request.
-            CatalogUnavailableError, AuthenticationError, NotAuthorizedError,
-            ProtocolMismatchError: as their names say.
-
         Cost: one request for up to 1,000.
         """
         query = {
@@ -161,7 +147,7 @@ class AspectReader:
     def _read_chunk(
         self, entity_type: str, urns: Sequence[str], aspects: Sequence[str], *, values: bool
     ) -> Iterable[tuple[str, dict[str, StoredAspect]]]:
-        if not self._batch_get:
+        if not self.reads_in_batches:
             return self._one_by_one(urns, aspects)
         wanted: dict[str, dict[str, str]] = {name: {} for name in aspects}
         path = _batch_path(entity_type) + ("" if values else "&values=false")
@@ -171,7 +157,7 @@ class AspectReader:
                 (urn, _stored_aspects(entity, aspects, reply, values=values))
                 for urn, entity in self._entities_in(reply, urns)
             ]
-        self._batch_get = False
+        self.reads_in_batches = False
         log.info("the service has no batch read (%d); reading entities one by one", reply.status)
         return self._one_by_one(urns, aspects)
 

@@ -67,7 +67,7 @@ def summary(url: str, recipe: str) -> Summary:
     engine = open_state(url)
     try:
         runs = holder(engine, url, recipe)
-        with translate_errors(engine), engine.connect() as connection:
+        with translate_errors(engine), engine.transaction() as connection:
             rows = partitions.partitions_of(connection, recipe)
             parts = tuple(_summary_of(connection, row) for row in rows)
             return Summary(recipe, printable_url(url), runs, parts)
@@ -164,7 +164,7 @@ def dead_letter_finding(path: Path) -> Finding:
 
 
 def _usable(engine: Engine, url: str, path: Path | None) -> Finding:
-    with engine.connect() as connection:
+    with engine.transaction() as connection:
         if path is None:
             allowed = bool(connection.scalar(_MAY_WRITE))
         else:

@@ -119,7 +119,7 @@ def holder(engine: Engine, url: str, recipe: str) -> Holder | None:
     if path is not None:
         return _holder_in(path)
     key = _key(recipe) % 2**64
-    with translate_errors(engine), engine.connect() as connection:
+    with translate_errors(engine), engine.transaction() as connection:
         if not connection.scalar(_HELD, key >> 32, key % 2**32):
             return None
         statement = "SELECT pid, host, since_ms FROM state_holder WHERE recipe = ?"

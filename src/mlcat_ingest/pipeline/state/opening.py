@@ -276,7 +276,7 @@ def read_only(url: str, *, timeout_s: float) -> Iterator[SqlConnection | None]:
         _require_file(path)
     engine = open_readonly(url, timeout_s=timeout_s)
     try:
-        with translate_errors(engine), engine.connect() as connection:
+        with translate_errors(engine), engine.transaction() as connection:
             is_older = bool(pending(connection, tables.COMPONENT, tables.MIGRATIONS))
             yield None if is_older else connection
     finally:

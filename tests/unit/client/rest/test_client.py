@@ -23,17 +23,11 @@ def report_of(status: object, *, completed: bool = True) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("status", [COUNTERS, json.dumps(COUNTERS)])
-def test_both_request_forms_and_both_depths_of_text(
-    service: FakeService, client: CatalogClient, status: object
-) -> None:
+def test_both_depths_of_text(service: FakeService, client: CatalogClient, status: object) -> None:
     service.on("POST", PATH, Answer(body=report_of(status)))
     expected = TaskStatus("n:7", completed=True, run_time_ns=12, status=COUNTERS)
     assert client.task_status("n:7") == expected
-    assert client.task_status(node_id="n", task_id=7) == expected
-    assert [asked.json() for asked in service.asked] == [
-        {"task": "n:7"},
-        {"nodeId": "n", "taskId": 7},
-    ]
+    assert [asked.json() for asked in service.asked] == [{"task": "n:7"}]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +48,7 @@ def test_other_answers_are_read_as_far_as_they_go(
     service: FakeService, client: CatalogClient, body: object, expected: TaskStatus
 ) -> None:
     service.on("POST", PATH, Answer(body=body))
-    assert client.task_status(node_id="n", task_id=7) == expected
+    assert client.task_status("n:7") == expected
 
 
 @pytest.mark.parametrize(

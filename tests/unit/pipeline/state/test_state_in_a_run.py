@@ -286,7 +286,7 @@ def test_what_was_refused_is_dirty_and_merged_again(world: World) -> None:
     assert world.run(source).exit_code == 4
     engine = open_state(world.url)
     part_id = PartitionKey("r", PLACE, source.key, source.instance).id
-    with engine.connect() as connection:
+    with engine.transaction() as connection:
         reasons = records.read_columns(connection, part_id, frozenset())["reason"]
         assert list(reasons["thing"]) == ["t1"]
     engine.dispose()
@@ -301,7 +301,7 @@ def test_what_cannot_be_mapped_is_dirty_with_its_reason_and_keeps_its_entities(
     world.ingest(*things(2))
     assert world.ingest(Record("t0"), Record("t1", "bad")).exit_code == 4
     engine = open_state(world.url)
-    with engine.connect() as connection:
+    with engine.transaction() as connection:
         row = connection.first("SELECT digest, urns, reason FROM state_record WHERE id = 't1'")
     engine.dispose()
     assert tuple(row) == ("", model_urn("t1"), "cannot be used")
@@ -479,7 +479,7 @@ def test_last_outcomes_of_metadata_tests_are_kept(world: World) -> None:
     world.sink.failing_tests = {model_urn("t1"): ("urn:li:test:owned",)}
     world.ingest(*things(3), evaluate=True)
     engine = open_state(world.url)
-    with engine.connect() as connection:
+    with engine.transaction() as connection:
         assert failing_tests(connection, "r", PLACE) == {model_urn("t1"): ("urn:li:test:owned",)}
     engine.dispose()
 

@@ -216,10 +216,6 @@ def _entities(_root: Any, info: GraphQLResolveInfo, urns: Sequence[str]) -> list
     return [node_of(urn, cohort) for urn in urns]
 
 
-def _me(_root: Any, info: GraphQLResolveInfo) -> dict[str, Node]:
-    return {"corpUser": nodes_in(info, [UNKNOWN_ACTOR])[UNKNOWN_ACTOR]}
-
-
 def _app_config(_root: Any, _info: GraphQLResolveInfo) -> Mapping[str, Any]:
     return {
         "telemetryConfig": {"enableThirdPartyLogging": False},
@@ -240,7 +236,7 @@ LOOK_UPS: Final[Fields] = {
     "entities": _entities,
     "listQueries": _list_queries,
     "globalViewsSettings": lambda _root, _info: {},
-    "me": _me,
+    "me": lambda _root, info: {"corpUser": nodes_in(info, [UNKNOWN_ACTOR])[UNKNOWN_ACTOR]},
     "appConfig": _app_config,
 }
 """The fields of `Query` that look entities up by their URNs, and those about the service."""

@@ -289,7 +289,8 @@ class GraphQLEndpoint:
                 operation_name=request.operation_name,
                 field_resolver=plain,
                 middleware=[_LimitedResolution()],
-                is_awaitable=_never,
+                # No resolver of ours is asynchronous, which spares a check a value.
+                is_awaitable=lambda _value: False,
             )
         except StopQuery as stopped:
             return _body(None, [query_error(str(stopped), ABORTED)])
@@ -327,11 +328,6 @@ def _code(cause: Exception) -> int:
         return cause.http_status
     # A URN or a JSON text that cannot be used is always the client's.
     return 400 if isinstance(cause, SkippableError) else 500
-
-
-def _never(_value: object) -> bool:
-    """Say that no resolver of ours is asynchronous, which spares a check a value."""
-    return False
 
 
 class _LimitedResolution:

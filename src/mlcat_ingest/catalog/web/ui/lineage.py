@@ -28,11 +28,12 @@ from mlcat_ingest.catalog.web.ui.lists import (
     ListRow,
     custom_of,
     entity_columns,
-    kinds_of,
+    kind_of,
     pager,
     rows_of,
 )
 from mlcat_ingest.catalog.web.ui.text import entity_href, entity_type, kind_name
+from mlcat_ingest.metadata.aspects.common import SUB_TYPES
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.mlflow_keys import RUN_MODEL, VERSIONS
 
@@ -208,7 +209,9 @@ def _tree(store: Store, origin: str, *, upstream: bool) -> _LineageTree:
     walk(reach, links.read, HOPS, MOST)
     rows = {row.urn: row for row in rows_of(store, [origin, *reach.degrees])}
     beyond = (other for urn in rows for other in links.behind(urn)[0] if other not in rows)
-    kinds = kinds_of(store, [*islice(beyond, COUNTED)]) | {urn: rows[urn].kind for urn in rows}
+    stored = store.get_many([*islice(beyond, COUNTED)], {SUB_TYPES, ML_MODEL_PROPERTIES})
+    kinds = {urn: row.kind for urn, row in rows.items()}
+    kinds |= {urn: kind_of(urn, aspects) for urn, aspects in stored.items()}
     drawn = {origin}
     way = "upstream" if upstream else "downstream"
 

@@ -44,7 +44,6 @@ from mlcat_ingest.metadata.aspects.common import (
     SUB_TYPES,
     VERSION_SET_PROPERTIES,
 )
-from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.aspects.processes import DATAHUB_EXECUTION_REQUEST_INPUT
 from mlcat_ingest.metadata.mlflow_keys import (
     ALIASES,
@@ -363,15 +362,6 @@ def kind_of(urn: str, aspects: Aspects) -> str:
     if not names and RUN_ID in custom_of(urn, aspects):
         return "Run"
     return ", ".join(map(subtype_name, names)) if names else kind_name(entity_type(urn))
-
-
-def kinds_of(store: Store, urns: Sequence[str]) -> dict[str, str]:
-    """Return what a reader calls the kind of each of `urns`.
-
-    Cost: one SQL statement for each thousand URNs.
-    """
-    stored = store.get_many(urns, {SUB_TYPES, ML_MODEL_PROPERTIES})
-    return {urn: kind_of(urn, stored.get(urn, {})) for urn in urns}
 
 
 def steps_of(aspects: Aspects) -> list[str]:

@@ -167,15 +167,12 @@ class DatabricksReader(RestReader):
             yield Finding("MLflow server", "failed", error.message, error.hint)
             return
         how = self.connection.sign_in.how
-        shown = self._with_address()
+        # A URI like databricks has no address.
+        account = self.connection.sign_in.account
+        shown = self._config if account is None else self._config.of_one(account.address)
         yield from findings(self, shown, version=None, how=how, read_by="Databricks")
         yield links_finding(shown)
         yield clock("MLflow", self.connection.tracking.clock_skew_s)
-
-    def _with_address(self) -> MlflowConfig:
-        """Return the configuration with the address of the workspace for a URI like databricks."""
-        account = self.connection.sign_in.account
-        return self._config if account is None else self._config.of_one(account.address)
 
     def assets(self, kind: str) -> None:
         """Return None: Databricks has no such listings."""

@@ -245,7 +245,7 @@ class MlflowServer(MlflowConnection):
         """
         self.config = config
         self.sign_in = sign_in(config)
-        self._at_address = _http(self.sign_in)
+        self.pages = _http(self.sign_in)
         self._tracking: Http | None = None
         registry = registry_of(config.tracking_uri, config.registry_uri)
         same = _server_of(registry) == _server_of(config.tracking_uri)
@@ -263,18 +263,13 @@ class MlflowServer(MlflowConnection):
         Cost: for an address with a path one request, two where the API is not below it.
         """
         if self._tracking is None:
-            self._tracking = self._api_above_prefix() or self._at_address
+            self._tracking = self._api_above_prefix() or self.pages
         return self._tracking
 
     @property
     def registry(self) -> Http:
         """The connection to the API of the model registry."""
         return self._registry or self.tracking
-
-    @property
-    def pages(self) -> Http:
-        """The connection to the pages and files, which are below the address of the recipe."""
-        return self._at_address
 
     def _api_above_prefix(self) -> Http | None:
         """Return the connection to an API that is not below the path of the address.
@@ -283,7 +278,7 @@ class MlflowServer(MlflowConnection):
         host.
         """
         parts = urlsplit(self.sign_in.url)
-        below = self._probe(self._at_address) if parts.path.strip("/") else None
+        below = self._probe(self.pages) if parts.path.strip("/") else None
         if below is None or below.status not in NO_SUCH_ENDPOINT or _is_refusal(below):
             return None
         host = replace(self.sign_in, url=urlunsplit(parts._replace(path="")))
@@ -418,9 +413,7 @@ class MlflowServer(MlflowConnection):
 
         Cost: one request, without credentials.
         """
-        with closing(
-            self.without_credentials(self.config.ui_url or self._at_address.base_url)
-        ) as http:
+        with closing(self.without_credentials(self.config.ui_url or self.pages.base_url)) as http:
             try:
                 return http.request("GET", "/").status
             except MlcatError as error:
@@ -450,7 +443,7 @@ class MlflowServer(MlflowConnection):
         return sum(http.requests_made() for http in self._connections())
 
     def _connections(self) -> Collection[Http]:
-        every = (self._at_address, self._tracking, self._registry)
+        every = (self.pages, self._tracking, self._registry)
         return {http for http in every if http is not None}
 
     def close(self) -> None:

@@ -179,7 +179,7 @@ class Database(MlflowConnection):
 
     def _connect(self) -> SqlConnection:
         if self._connection is None:
-            connection = self._open.enter_context(self._engine.connect())
+            connection = self._open.enter_context(self._engine.transaction())
             self._connection = connection
             self._moment_ms = now_ms()
             if connection.dialect == "sqlite":

@@ -74,7 +74,7 @@ class DatabaseReader:
     """A `Reader` of one workspace by SQL.
 
     Records equal those that an MLflow server of the same database lists, but for
-    `MlflowFeature.OUTPUTS_IN_LISTINGS`.
+    `MlflowFeature.OUTPUTS_IN_LISTINGS`. Where no cost is named, it is one statement.
     """
 
     def __init__(
@@ -101,10 +101,7 @@ class DatabaseReader:
         self._prompts: frozenset[str] = frozenset()
 
     def server_id(self) -> str:
-        """Return the identity of the store, by experiment 0 of the default workspace.
-
-        Cost: one statement.
-        """
+        """Return the identity of the store, by experiment 0 of the default workspace."""
         default = DEFAULT_WORKSPACE if self._has_workspaces else None
         return identity(
             self._config,
@@ -113,10 +110,7 @@ class DatabaseReader:
         )
 
     def workspaces(self) -> Sequence[Self]:
-        """Return a reader of each workspace; this one for its own, which may be listed already.
-
-        Cost: one statement.
-        """
+        """Return a reader of each workspace; this one for its own, which may be listed already."""
         if not self._has_workspaces:
             return (self,)
         names = workspace_names(self.connection)
@@ -249,10 +243,7 @@ class DatabaseReader:
         ]
 
     def is_gone(self, target: MlflowObject) -> bool:
-        """Return whether no row of its table is of this object, in the trash or not.
-
-        Cost: one statement.
-        """
+        """Return whether no row of its table is of this object, in the trash or not."""
         return not is_there(self.connection, target, self._scope)
 
     def text_of(self, place: FileLocation, path: str) -> str | None:

@@ -82,7 +82,7 @@ def test_an_error_inside_a_page_lets_go_of_the_file(path: Path) -> None:
 
 def test_nothing_can_be_written(path: Path) -> None:
     engine = open_readonly(f"sqlite:///{path}", timeout_s=1)
-    with engine.connect() as connection, pytest.raises(sqlite3.Error, match="readonly"):
+    with engine.transaction() as connection, pytest.raises(sqlite3.Error, match="readonly"):
         connection.execute("DELETE FROM runs")
     engine.dispose()
 
