@@ -45,8 +45,9 @@ class Ledger:
         self._tally = tally
         self._tracker = Tracker(self.state, tally.clean)
         self._saving = threading.Lock()
-        self.note, self.count, self.page_mapped = tally.note, tally.count, self._tracker.touch
+        self.note, self.count = tally.note, tally.count
         self.lineage, self.state_failed = tally.lineage, tally.state_failed
+        self.page_mapped, self.folded = self._tracker.touch, self._tracker.fold
 
     def page(
         self, page: Page[Any], read_stamps: ReadStamps
@@ -99,10 +100,6 @@ class Ledger:
     ) -> None:
         self._tracker.keep(record, urns, reason)
         self._save_many()
-
-    def folded(self, urn: str) -> None:
-        """Book that the last two records of an entity are written as one."""
-        self._tracker.fold(urn)
 
     def begin(self, batch: Iterable[MergedEntity]) -> set[str]:
         """Book that a batch is about to be written; return the URNs that no earlier write left.

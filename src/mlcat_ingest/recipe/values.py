@@ -62,18 +62,14 @@ def resolved_url(url: str, base_dir: Path | None) -> str:
         path = sqlite["path"]
         if not path or path.startswith((":memory:", "file:")):
             return url
-        return f"{sqlite['head']}{_absolute(base_dir, path)}{sqlite['tail'] or ''}"
+        return f"{sqlite['head']}{base_dir.absolute() / path}{sqlite['tail'] or ''}"
     scheme = _SCHEME.match(url)
     if scheme is None:
         return str(resolved_path(Path(url), base_dir))
     rest = url[scheme.end() :]
     if scheme["scheme"].lower() == "file" and not rest.startswith("/"):
-        return Path(_absolute(base_dir, unquote(rest))).as_uri()
+        return (base_dir.absolute() / unquote(rest)).as_uri()
     return url
-
-
-def _absolute(base_dir: Path, path: str) -> str:
-    return str(base_dir.absolute() / path)
 
 
 RecipePath = Annotated[

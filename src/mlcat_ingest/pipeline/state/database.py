@@ -32,10 +32,10 @@ def in_lists(values: Iterable[str]) -> Iterator[list[str]]:
 class RunDatabase:
     """The state database as one run uses it, from any thread, for `recipe` and one catalog.
 
-    There is none before `start`, after `stop`, and after its first failure: that costs the rest of
-    what would be remembered, with one warning, and not the run. `failure` is the last failure;
-    there is no warning of damage while the database `may_be_replaced`. `on_problem` is called with
-    the sentence of each warning.
+    There is none before `start`, and after its first failure: that costs the rest of what would be
+    remembered, with one warning, and not the run. `failure` is the last failure; there is no
+    warning of damage while the database `may_be_replaced`. `on_problem` is called with the sentence
+    of each warning.
     """
 
     def __init__(self) -> None:
@@ -57,10 +57,6 @@ class RunDatabase:
         self.run_ms = run_ms or now_ms()
         self.failure = None
         self.engine = engine
-
-    def stop(self) -> None:
-        """Use none from now on."""
-        self.engine = None
 
     def read(self, work: Callable[[SqlConnection], ValueT], default: ValueT) -> ValueT:
         """Return what `work` reads, `default` where there is no database or it fails."""

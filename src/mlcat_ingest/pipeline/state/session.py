@@ -463,7 +463,7 @@ class StateSession:
 
         A file that was found damaged too late to be replaced is set aside.
         """
-        self.database.stop()
+        self.database.engine = None
         damage, self.database.failure = self._damage(), None
         if damage is not None:
             try:
