@@ -67,6 +67,7 @@ MLFLOW_OTHERS: dict[str, Any] = {
     "auth": "plugin",
     "headers": {"X-Proxy": "s3cret"},
     "verify": True,
+    "disable_ssl_verification": False,
     "ca_bundle": "ca.pem",
     "client_cert": "client.pem",
     "client_key": "key.pem",
