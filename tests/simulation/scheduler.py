@@ -10,7 +10,7 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent import futures
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ from typing import Any, Final
 from greenlet import getcurrent, greenlet
 
 from mlcat_ingest.pipeline.write import delivery
-from mlcat_ingest.sql.database import SqlConnection, SqliteEngine
+from mlcat_ingest.sql.database import Engine, Migration, SqlConnection, SqliteEngine, migrate
 
 MAX_STEPS: Final = 60_000
 """Steps of one seed at most: a history that takes more is one that never ends."""
@@ -267,6 +267,15 @@ def _transaction(engine: SqliteEngine, *, write: bool = False) -> Iterator[SqlCo
         current().step("state: committed")
 
 
+def _migrate(engine: Engine, component: str, migrations: Sequence[Migration]) -> list[str]:
+    """Make the tables without a step: nobody else has the database yet."""
+    setattr(SqliteEngine, "transaction", _begin)  # noqa: B010 - mypy refuses a method
+    try:
+        return migrate(engine, component, migrations)
+    finally:
+        setattr(SqliteEngine, "transaction", _transaction)  # noqa: B010
+
+
 def _like(module: ModuleType, **instead: object) -> ModuleType:
     copy = ModuleType(module.__name__)
     vars(copy).update({**vars(module), **instead})
@@ -286,6 +295,7 @@ _INSTEAD: Final[dict[int, object]] = {
     id(delivery._RANDOM): _like(random, uniform=_uniform),
     id(secrets): _like(secrets, token_hex=lambda count: current().chance.randbytes(count).hex()),
     id(futures.wait): _wait,
+    id(migrate): _migrate,
     id(version): cache(version),
 }
 """Modules and functions of the standard library, and the simulation's in their place."""

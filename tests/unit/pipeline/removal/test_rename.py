@@ -132,13 +132,6 @@ def test_a_copy_is_made_once(delivery: RecordingDelivery) -> None:
     assert copy(delivery, old, {HOME: {}}) == {}
 
 
-def test_a_copy_from_before_there_was_a_mark_for_its_end_is_complete(
-    delivery: RecordingDelivery,
-) -> None:
-    old = {HOME: custom(team="risk", **RENAMED)}
-    assert copy(delivery, old, {HOME: {}}) == {}
-
-
 def test_a_copy_that_was_begun_is_completed(delivery: RecordingDelivery) -> None:
     old = {HOME: custom(team="risk", **{**COPIED, "mlcat.copied_to": ""})}
     assert copy(delivery, old, {HOME: {}}) == {
