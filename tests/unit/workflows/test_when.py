@@ -45,15 +45,11 @@ class Catalog(Reads):
         ((0, 9_000), ["x: exact, version 3, then no version, then version 4", *["within  "] * 3]),
         (
             (2_000, 3_000),
-            ["x: interval, nearest proof: version 3 or no version", "before  ver", "after  no v"],
+            ["x: interval, nearest proof: version 3 or", "before  ver", "after  no v"],
         ),
         (
             (5_500, 5_500),
-            [
-                "x: interval, nearest proof: version 3 or no version or version 4",
-                "before",
-                "around",
-            ],
+            ["x: interval, nearest proof: version 3 or no version or", "before", "around"],
         ),
         ((9_500, 9_500), ["x: interval, nearest proof: version 4", "before  version 4"]),
     ],
