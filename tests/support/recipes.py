@@ -21,3 +21,18 @@ def run(sink: Catalog, *entities: Entity, **recipe: Any) -> Report:
     """Run a recipe with these options over a source of the entities."""
     options = RunOptions(a_recipe("test", **recipe))
     return PipelineRun([FakeSource([entities])], sink, options).execute()
+
+
+def accuracy_test(least: float) -> str:
+    """Return the YAML of a metadata test that models of a lower accuracy fail."""
+    return f"""\
+- id: accurate
+  name: Models reach an accuracy of {least}
+  category: Quality
+  definition:
+    on: {{types: [mlModel]}}
+    rules:
+      property: mlModelProperties.trainingMetrics.accuracy
+      operator: greater_than
+      values: ["{least}"]
+"""

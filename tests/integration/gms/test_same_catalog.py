@@ -13,6 +13,7 @@ from mlcat_ingest.cli.main import call
 from support.catalog_store import put
 from support.gms import V1_0, V1_6, V1_7, GmsProfile
 from support.gms_worlds import NAMING, Past, World, differences, gms_world, plain_world
+from support.recipes import accuracy_test
 
 LAGGING = replace(V1_6, index_refresh_s=math.inf)
 PROFILES = {
@@ -102,23 +103,10 @@ def test_retract(tmp_path: Path, past: Past) -> None:
     assert NAMING.model(past.runs["c"]).urn in live
 
 
-TESTS = """\
-- id: accurate
-  name: Models reach an accuracy of 0.85
-  category: Quality
-  definition:
-    on: {types: [mlModel]}
-    rules:
-      property: mlModelProperties.trainingMetrics.accuracy
-      operator: greater_than
-      values: ["0.85"]
-"""
-
-
 def gate(world: World) -> dict[str, Any]:
     """Ingest before a gate that some models fail."""
     tests = world.folder / "tests.yml"
-    tests.write_text(TESTS)
+    tests.write_text(accuracy_test(0.85))
     assert call(["catalog", "tests", "push", str(tests), "--server", world.url]) == 0
     return world.ingest("first", "--fail-on-tests", "accuracy")
 

@@ -18,24 +18,17 @@ from support.fake_service import Answer, Asked, FakeService, fake_service
 from support.fakes import model_urn
 from support.junit_schema import suites_of
 from support.mlflow_tables import insert, make_database
+from support.recipes import accuracy_test
 
 ACCURATE, OWNED = "urn:li:test:accurate", "urn:li:test:owned"
-TESTS = """\
-- id: accurate
-  name: Models reach an accuracy of 0.9
-  category: Quality
-  definition:
-    on: {types: [mlModel]}
-    rules:
-      property: mlModelProperties.trainingMetrics.accuracy
-      operator: greater_than
-      values: ["0.9"]
+TESTS = f"""\
+{accuracy_test(0.9)}\
 - id: owned
   name: Groups have an owner
   category: Governance
   definition:
-    on: {types: [mlModelGroup]}
-    rules: {property: ownership.owners.owner, operator: exists}
+    on: {{types: [mlModelGroup]}}
+    rules: {{property: ownership.owners.owner, operator: exists}}
 """
 
 

@@ -11,19 +11,10 @@ from mlflow import MlflowClient
 from support.catalog_server import running_catalog
 from support.cli import report_of
 from support.mlflow_server import MlflowServer, running
+from support.recipes import accuracy_test
 from support.venvs import OURS, venv_for
 
-TESTS = """\
-- id: accurate
-  name: Models reach an accuracy of 0.9
-  category: Quality
-  definition:
-    on: {types: [mlModel]}
-    rules:
-      property: mlModelProperties.trainingMetrics.accuracy
-      operator: greater_than
-      values: ["0.9"]
-"""
+TESTS = accuracy_test(0.9)
 DESCRIBED = """\
 - id: described
   name: Models have a description
