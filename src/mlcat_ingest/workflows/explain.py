@@ -112,7 +112,8 @@ def explain(
         raise CatalogRequestError(f"the catalog has no {urn}", status=HTTPStatus.NOT_FOUND, urn=urn)
     properties = stored_properties(urn, stored) or NOTHING
     remembered = {applied_key(recipe): base for recipe, base in known.items()}
-    custom = {**remembered, **custom_properties(properties)}
+    own = custom_properties(properties)
+    custom = {**own, **remembered, **own}
     bases = bases_by_writer(custom)
     sources, url = custom.get(SOURCE_KEY), properties.get("externalUrl")
     key = key_aspect_name(entity_type_of(urn))
