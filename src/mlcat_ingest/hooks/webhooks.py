@@ -93,7 +93,7 @@ class Webhooks:
             if not entity.startswith(_ENTITIES) or is_own_tag(data.get("key")):
                 return HTTPStatus.OK, "ignored"
             name, run_id = data["name"], data.get("run_id") or ""
-            # Of workspaces, MLflow can name one and send what happened in another.
+            # The workspace that MLflow names need not be that of the model.
             if entity == _ALIAS and "workspace" not in payload:
                 version = "" if payload["action"] == "deleted" else str(data["version"])
                 at_ms = signed_s * 1000 + 999  # whole seconds

@@ -112,7 +112,7 @@ def test_only_registered_models_and_prompts_are_events(
 @pytest.mark.parametrize(("action", "version"), [("created", "1"), ("deleted", "")])
 def test_the_move_of_an_alias_was_before_mlflow_signed_it(action: str, version: str) -> None:
     heard, at_ms = Heard(), int(NOW_S) * 1000 + 999
-    # With workspaces, MLflow sends what happens in one to the webhooks of another.
+    # The workspace that MLflow names need not be that of the model.
     for workspace in ({}, {"workspace": "team"}):
         body = json.dumps({**ALIAS, "action": action, **workspace}).encode()
         Webhooks(lambda: "s", heard).take(signed(body), body, NOW_S)
