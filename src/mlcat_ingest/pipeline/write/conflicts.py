@@ -370,11 +370,12 @@ class ConflictGuard:
 
 def _probe(batch: Sequence[MergedEntity]) -> Sequence[Proposal]:
     """Return the proposals of an entity of `batch`, under conditions that cannot hold."""
-    # A deletion is a request of its own, which may take no condition; a key aspect takes none.
+    # A deletion is a request of its own, which may take no condition; a key aspect takes none. A
+    # patch that is accepted could be refused later in its batch: what it removes is no more there.
     fitting = [
         [proposal for proposal in merged.proposals if proposal.headers is not None]
         for merged in batch
-        if all(proposal.change_type != "DELETE" for proposal in merged.proposals)
+        if not {proposal.change_type for proposal in merged.proposals} & {"DELETE", "PATCH"}
     ]
     never = {IF_VERSION_MATCH: NO_SUCH_VERSION}
     smallest = min(filter(None, fitting), key=len, default=[])

@@ -156,18 +156,27 @@ def test_a_key_aspect_has_no_condition_and_is_no_probe() -> None:
     assert conditions(sink)[1:] == [[NEVER], ["-1", None, "-1"]]
 
 
-def test_a_deletion_is_never_sent_under_a_condition_that_cannot_hold() -> None:
-    version = {
-        "versionSet": "urn:li:versionSet:(x,mlModel)",
-        "version": {"versionTag": "1"},
-        "sortId": "1",
-    }
-    sink = Sink()
-    deliver(sink, model("g", versionProperties=version))
+VERSION = {
+    "versionSet": "urn:li:versionSet:(x,mlModel)",
+    "version": {"versionTag": "1"},
+    "sortId": "1",
+    "comment": "new",
+}
+
+
+@pytest.mark.parametrize("gone", [[*VERSION], ["comment"]], ids=["deletion", "patch"])
+def test_what_cannot_be_written_twice_is_never_sent_under_a_condition_that_cannot_hold(
+    gone: Sequence[str],
+) -> None:
+    sink = Sink(checks_versions=False)
+    deliver(sink, model("g", versionProperties=VERSION))
+    stored = sink.stored[URN]
+    stored["versionProperties"] = {**stored["versionProperties"], "isLatest": True}
     sink.writes.clear()
-    deliver(sink, model("g", versionProperties=dict.fromkeys(version)))
+    deliver(sink, model("g", versionProperties=dict.fromkeys(gone)))
     assert not any(NEVER in one for one in conditions(sink))
-    assert "versionProperties" not in sink.stored[URN]
+    left = VERSION.keys() - gone
+    assert stored.get("versionProperties", {}).keys() == (left and left | {"isLatest"})
 
 
 def test_a_probe_that_is_refused_for_its_content_too_shows_that_conditions_are_checked() -> None:
