@@ -15,7 +15,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from mlflow.utils.workspace_context import ServerWorkspaceContext
+from mlflow.utils.workspace_context import (
+    clear_server_request_workspace,
+    set_server_request_workspace,
+)
 
 from mlcat_ingest import hooks
 from mlcat_ingest.hooks import listener as listener_module
@@ -218,8 +221,11 @@ def test_a_recipe_that_is_not_there_is_one_warning(
 
 def test_an_event_has_its_workspace_and_no_credentials(tmp_path: Path) -> None:
     listener = Listener(HookSettings(tmp_path, server="http://c", token="s3cret", sends=False))
-    with ServerWorkspaceContext("team"):
+    set_server_request_workspace("team")
+    try:
         listener("r", "FINISHED", "http://user:s3cret@mlflow:5000/x?key=s3cret")
+    finally:
+        clear_server_request_workspace()
     [path] = (tmp_path / "new").iterdir()
     assert b"s3cret" not in path.read_bytes()
     event = json.loads(path.read_bytes())
