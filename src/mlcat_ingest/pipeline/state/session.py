@@ -245,9 +245,13 @@ class StateSession:
         self.database.may_be_replaced = self._holds_file
         self.database.start(engine, recipe, sink.address)
         self.entities = KnownEntities(self.database)
-        read, no_rows = self.database.read, list[PartitionRow]()
-        rows = read(partial(partitions.partitions_of, recipe=recipe), no_rows)
-        ids = read(partial(partitions.writer_ids, recipe=recipe), list[str]())
+        rows, ids = self.database.read(
+            lambda connection: (
+                partitions.partitions_of(connection, recipe),
+                partitions.writer_ids(connection, recipe),
+            ),
+            (list[PartitionRow](), list[str]()),
+        )
         self._known = [row for row in rows if row.key.sink == sink.address]
         # The first run makes an id.
         new = [_new_writer_id()] if not ids and self._options.writer_ids is None else ids
