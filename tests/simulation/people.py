@@ -65,6 +65,8 @@ class People:
     ledger: Ledger = field(default_factory=dict)
     without_base: set[str] = field(default_factory=set)
     """Entities whose base or object somebody's edit dropped: what we wrote by then may stay."""
+    undated: set[str] = field(default_factory=set)
+    """Entities whose time of creation somebody's edit dropped: it told objects of one id apart."""
     prefer_groups: bool = False
     groups: dict[str, str] = field(default_factory=dict)
     """The experiment of each entry that somebody put on its group; the entry moves with that."""
@@ -168,6 +170,8 @@ class People:
         if isinstance(gone, str) and gone in _IDENTITY:
             self._part_from_experiment(urn)
             self.without_base.add(urn)
+        if listed == "created":
+            self.undated.add(urn)
         self.storage.put(urn, name, {**value, listed: left})
         return f"takes {gone} of ours away from {name} of {urn}"
 

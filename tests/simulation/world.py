@@ -354,12 +354,17 @@ class World:
         return {custom[RENAMED_TO] for custom in customs if RENAMED_TO in custom}
 
     def on_namesakes(self) -> list[str]:
-        """Return what people put on a former experiment, and is on another one with its id."""
+        """Return what people put on a former experiment, and is on another one with its id.
+
+        Without its time of creation the former one may have been renamed to the other.
+        """
+        stored = self.storage.stored
+        undated = str([stored.get(urn) for urn in self.people.undated])
         return [
             f"{mark} of a person is on {group_urn(one.name)}, which is another experiment"
             for one, marks in self.of_namesakes
             for mark in sorted(marks)
-            if f"{mark}'" in str(self.storage.stored.get(group_urn(one.name), {}))
+            if f"{mark}'" in str(stored.get(group_urn(one.name), {})) and f"{mark}'" not in undated
         ]
 
     def living_groups(self) -> dict[str, str]:
