@@ -48,13 +48,14 @@ from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.sources.mlflow.read.signin import find_account
 from mlcat_ingest.sources.mlflow.select.assets import AssetUsers, join_agents, missing_assets
 from mlcat_ingest.sources.mlflow.select.changes import ChangedRuns, KnownRuns
-from mlcat_ingest.sources.mlflow.select.joins import ParentRuns
+from mlcat_ingest.sources.mlflow.select.joins import PARENTS, ParentRuns
 from mlcat_ingest.sources.mlflow.select.missing import find_missing, object_of
 from mlcat_ingest.sources.mlflow.select.scopes import EveryRun, NamedRuns
 from mlcat_ingest.sources.mlflow.select.selection import (
-    RunSelection,
     check_divisible,
     experiment_ids_of,
+    listed_runs,
+    reads_changes,
     shards_of,
 )
 from mlcat_ingest.sources.mlflow.select.workspace import WorkspaceReading
@@ -138,8 +139,6 @@ log = logging.getLogger(__name__)
 
 PLATFORM: Final = "mlflow"
 
-_PARENTS: Final = "parents"
-"""The key of a checkpoint: the parents that the recipe leaves out."""
 _ASSETS_A_PAGE: Final = 100
 
 
@@ -157,7 +156,6 @@ class MlflowSource(Source[JoinedRecord]):
         """
         self._config = config
         self.address = config.public_uri
-        self._selection = RunSelection(config)
         self._reader = reader
         self._owners = Owners(config.owners)
         self._datasets = Datasets(config.datasets)
@@ -177,7 +175,7 @@ class MlflowSource(Source[JoinedRecord]):
         """Yield every experiment that has runs, as a shard."""
         check_divisible(self._config)
         for reader in self._readers():
-            yield from shards_of(reader, self._selection)
+            yield from shards_of(reader, self._config)
 
     def read(self, request: ReadRequest) -> Iterator[Page[JoinedRecord] | Finished]:
         """Yield the records of each workspace in turn, groups before what belongs to them.
@@ -265,8 +263,8 @@ class MlflowSource(Source[JoinedRecord]):
     ) -> Generator[Page[JoinedRecord] | Finished, None, int]:
         """Yield the records of one workspace; return how many runs were listed."""
         reader.refusals.restart()
-        only = self._selection.listing(already_read=already_read)
-        reading = partial(WorkspaceReading, reader, scope, self._selection)
+        only = listed_runs(self._config, already_read=already_read)
+        reading = partial(WorkspaceReading, reader, scope, self._config)
         if isinstance(request.scope, Shards):
             ids = experiment_ids_of(request.scope.keys, reader.workspace)
             shards = reading(EveryRun(reader, only, shard=ids), ParentRuns())
@@ -284,8 +282,9 @@ class MlflowSource(Source[JoinedRecord]):
             yield Finished(partition, found_ids=named.found_ids, groups=of_names.groups)
             return 0
         before_ms = reader.connection.clock_ms() - 1000 * self._config.incremental.overlap.seconds
-        reads_changes = self._selection.reads_changes and isinstance(request.scope, Changes)
-        known = KnownRuns(reader, before_ms, partition.checkpoint if reads_changes else None)
+        can_read_changes = reads_changes(self._config)
+        last = can_read_changes and isinstance(request.scope, Changes)
+        known = KnownRuns(reader, before_ms, partition.checkpoint if last else None)
         if known.last_ms is not None:
             changes = reading(ChangedRuns(reader, only, known, partition), parents)
             try:
@@ -295,14 +294,13 @@ class MlflowSource(Source[JoinedRecord]):
                 log.warning("cannot list changes; reading everything: %s", error)
             else:
                 yield from self._asset_pages(reader, scope, partition, users)
-                checkpoint = _checkpoint(known, parents, changes)
-                yield Finished(partition, checkpoint, groups=changes.groups)
+                yield Finished(partition, changes.checkpoint(known), groups=changes.groups)
                 return 0
             known, parents = KnownRuns(reader, before_ms), _parents(partition)
         runs = EveryRun(
             reader,
             only,
-            list_runs=known.runs if self._selection.reads_changes else None,
+            list_runs=known.runs if can_read_changes else None,
             listed_only=isinstance(request.scope, Remainder),
         )
         everything = reading(runs, parents)
@@ -314,7 +312,7 @@ class MlflowSource(Source[JoinedRecord]):
         if self._config.limit is None:
             if everything.lists_every_table and not reader.refusals.count:
                 self._tables_listed.add(scope.source_key)
-            yield Finished(partition, _checkpoint(known, parents, everything), complete=True)
+            yield Finished(partition, everything.checkpoint(known), complete=True)
         return everything.runs_read
 
     def _pages(
@@ -484,15 +482,9 @@ class MlflowSource(Source[JoinedRecord]):
         )
 
 
-def _checkpoint(
-    known: KnownRuns, parents: ParentRuns, reading: WorkspaceReading
-) -> Mapping[str, object]:
-    return {**known.checkpoint(), _PARENTS: parents.left_out, **reading.checkpoint()}
-
-
 def _parents(partition: PartitionState) -> ParentRuns:
     """Return what the last pass knew of the parents of runs, to begin with."""
-    left_out = (partition.checkpoint or {}).get(_PARENTS)
+    left_out = (partition.checkpoint or {}).get(PARENTS)
     traces = traces_in(partition.fingerprints(RUN))
     return ParentRuns(
         [run_id for run_id, trace in traces.items() if trace.has_children],

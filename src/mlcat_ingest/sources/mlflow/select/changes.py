@@ -30,6 +30,7 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import unquote
@@ -237,7 +238,7 @@ class ChangedRuns(EveryRun):
 
     def runs(self) -> Iterator[list[Run]]:
         """Yield the runs to read again in pages, each once."""
-        ids, only, since_ms = list(self.listed.experiments), self.only, self._known.last_ms
+        ids, only, since_ms = list(self.experiments), self.only, self._known.last_ms
         purged: Mapping[str, int] = {}
         trash: set[str] = set()
         for page in self._reader.runs(ids, only=replace(only, deleted=True, limit=TRASHED_RUNS)):
@@ -266,11 +267,11 @@ class ChangedRuns(EveryRun):
 
     def models(self) -> Sequence[str]:
         """Return the names of the models to read, where not all those with a run of before."""
-        if self.listed.is_whole:
+        if self.is_whole:
             return super().models()
         return [
             version.name
-            for run_id, versions in self.listed.versions.by_run.items()
+            for run_id, versions in self.versions.by_run.items()
             if self._traces.get(run_id, NO_TRACE).versions
             for version in versions
         ]
@@ -280,22 +281,23 @@ class ChangedRuns(EveryRun):
 
         Those that could not be mapped, or were refused by the catalog, are among them.
         """
-        ids = list(self.listed.experiments)
-        touched = self._models(ids, ModelFilter(updated_since_ms=self._known.last_ms))
+        ids = list(self.experiments)
+        only = ModelFilter(updated_since_ms=self._known.last_ms)
+        touched = self._reader.logged_models(ids, only=only)
         touched_models = self._add_runs_of(touched, self._touched_external)
         before, dirty = self._state.joined_fingerprints(VERSION), set(self._state.dirty(VERSION))
-        models = self.listed.registered
-        for version in self.listed.versions.every():
-            name = version_id(version)
+        for version in self.versions.every():
+            name, model = version_id(version), self.registered.get(version.name)
             if (
                 name in dirty
-                or before.get(name) != version_fingerprint(version, models.get(version.name))
+                or before.get(name) != version_fingerprint(version, model)
                 or version.model_id in touched_models
             ):
                 self._stale.append(version)
         named = {version.model_id or "" for version in self._stale if not version.run_id}
         for model_ids in id_pieces(named - touched_models):
-            self._add_runs_of(self._models(ids, ModelFilter(model_ids=model_ids)))
+            only = ModelFilter(model_ids=model_ids)
+            self._add_runs_of(self._reader.logged_models(ids, only=only))
         return self._stale
 
     def sightings(self, model: RegisteredModel) -> Iterable[Sighting]:
@@ -309,8 +311,8 @@ class ChangedRuns(EveryRun):
     def lost(self) -> set[str]:
         """Return the names of registered models that are not listed now, or not every version."""
         known = {*self._state.joined_fingerprints(VERSION), *self._state.fingerprints(REGISTERED)}
-        known.difference_update(map(version_id, self.listed.versions.every()))
-        known.difference_update(map(storable, self.listed.registered))
+        known.difference_update(map(version_id, self.versions.every()))
+        known.difference_update(map(storable, self.registered))
         return {unquote(id_.partition("/")[0], errors="surrogatepass") for id_ in known}
 
     def external_models(
@@ -326,12 +328,12 @@ class ChangedRuns(EveryRun):
             yield from self._reader.logged_models(moved)
         for model_ids in id_pieces(self._state.dirty(LOGGED_MODEL)):
             only = ModelFilter(model_ids=model_ids)
-            yield from self._reader.logged_models(list(self.listed.experiments), only=only)
+            yield from self._reader.logged_models(list(self.experiments), only=only)
         if self._state.fingerprints(LOGGED_MODEL):
             yield from newest
 
     def _list_runs(self, only: RunFilter) -> Iterator[list[Run]]:
-        return self._unseen(self._reader.runs(list(self.listed.experiments), only=only))
+        return self._unseen(self._reader.runs(list(self.experiments), only=only))
 
     def _unseen(self, pages: Iterable[Sequence[Run]]) -> Iterator[list[Run]]:
         for page in pages:
@@ -343,7 +345,7 @@ class ChangedRuns(EveryRun):
         before = self._state.fingerprints(EXPERIMENT)
         return [
             experiment_id
-            for experiment_id, experiment in self.listed.experiments.items()
+            for experiment_id, experiment in self.experiments.items()
             if before.get(experiment_id) != experiment_fingerprint(experiment)
         ]
 
@@ -359,28 +361,24 @@ class ChangedRuns(EveryRun):
 
     def _registered_anew(self) -> Iterator[str]:
         """Yield the runs that have other versions than before, or one that changed."""
-        now = self.listed.versions.by_run
+        now = self.versions.by_run
         yield from (version.run_id for version in self._stale if version.run_id)
         for run_id, trace in self._traces.items():
             if trace.versions and names_fingerprint(now.get(run_id, ())) != trace.versions:
                 yield run_id
 
     def _add_runs_of(
-        self, models: Iterable[LoggedModel], external: list[LoggedModel] | None = None
+        self, pages: Iterable[Sequence[LoggedModel]], external: list[LoggedModel] | None = None
     ) -> set[str]:
-        """Have the runs read that made `models`; return the ids of these, keep the `external`."""
+        """Have the runs read that made models; return the ids of these, keep the `external`."""
         ids: set[str] = set()
-        for model in models:
+        for model in chain.from_iterable(pages):
             ids.add(model.model_id)
             if not model.is_external:
                 self._runs_of_models.add(model.source_run_id or "")
             elif external is not None:
                 external.append(model)
         return ids
-
-    def _models(self, ids: Sequence[str], only: ModelFilter) -> Iterator[LoggedModel]:
-        for page in self._reader.logged_models(ids, only=only):
-            yield from page
 
     def _by_id(self, wanted: Iterable[str]) -> Iterator[list[Run]]:
         pieces = list(id_pieces(wanted))

@@ -5,16 +5,14 @@ Small indexes over MLflow's listings hold what the listing of runs has not come 
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 from mlcat_ingest.sources.mlflow.read.listing import id_pieces
 from mlcat_ingest.sources.mlflow.read.reader import SAFE_ID, RunFilter
 from mlcat_ingest.sources.mlflow.values.records import (
-    Experiment,
     ModelVersion,
-    RegisteredModel,
     Run,
     number_of,
     parent_of,
@@ -22,6 +20,9 @@ from mlcat_ingest.sources.mlflow.values.records import (
 )
 
 _Key = tuple[str, str]
+
+PARENTS: Final = "parents"
+"""Key of a checkpoint: the parents that the recipe leaves out."""
 
 RECENT_RUNS: Final = 5_000
 """Runs that are held as parents, those that were listed or asked for last: 2 MiB."""
@@ -32,8 +33,9 @@ _GENERATIONS: Final = 20
 class VersionsByOrigin:
     """The versions of all registered models, by the run or logged model they were made from.
 
-    `model_ids` are those of all logged models that versions name, `by_run` the versions that name a
-    run, by its id, as far as they were not taken.
+    `model_ids` are those of all logged models that versions name, `newest` the newest version of
+    each registered model, by its name, `by_run` the versions that name a run, by its id, as far as
+    they were not taken.
 
     Cost: holds every version until its run was read.
     """
@@ -42,29 +44,21 @@ class VersionsByOrigin:
         self.by_run: dict[str, list[ModelVersion]] = {}
         self._by_model: dict[str, list[ModelVersion]] = {}
         self._alone: list[ModelVersion] = []
-        self._newest: dict[str, str] = {}
+        self.newest: dict[str, str] = {}
         self._taken: set[str] = set()
         self.model_ids: set[str] = set()
         for version in versions:
-            self._add(version)
-
-    def _add(self, version: ModelVersion) -> None:
-        newest = self._newest.get(version.name, version.version)
-        self._newest[version.name] = max(newest, version.version, key=number_of)
-        model_id = version.model_id
-        if model_id is not None:
-            self.model_ids.add(model_id)
-        if version.run_id:
-            self.by_run.setdefault(version.run_id, []).append(version)
-        elif model_id is not None:
-            self._by_model.setdefault(model_id, []).append(version)
-        else:
-            self._alone.append(version)
-
-    def newest(self, name: str) -> tuple[str, ...]:
-        """Return the newest version of registered model `name`, alone in a tuple, or nothing."""
-        number = self._newest.get(name)
-        return () if number is None else (number,)
+            newest = self.newest.get(version.name, version.version)
+            self.newest[version.name] = max(newest, version.version, key=number_of)
+            model_id = version.model_id
+            if model_id is not None:
+                self.model_ids.add(model_id)
+            if version.run_id:
+                self.by_run.setdefault(version.run_id, []).append(version)
+            elif model_id is not None:
+                self._by_model.setdefault(model_id, []).append(version)
+            else:
+                self._alone.append(version)
 
     def take(self, run: Run) -> tuple[ModelVersion, ...]:
         """Return the versions made from `run`, and forget them."""
@@ -85,25 +79,6 @@ class VersionsByOrigin:
         yield from self._alone
         for versions in (*self.by_run.values(), *self._by_model.values()):
             yield from versions
-
-    def names(self) -> Iterable[str]:
-        """Return the names of the registered models that have a version."""
-        return self._newest
-
-
-@dataclass(slots=True)
-class Listed:
-    """What a workspace lists: `experiments` whose runs are read, registered models and versions.
-
-    `experiment_ids` are those of all experiments that the recipe asks for; `is_whole` if these are
-    all that there are.
-    """
-
-    experiments: dict[str, Experiment] = field(default_factory=dict)
-    experiment_ids: list[str] = field(default_factory=list)
-    is_whole: bool = True
-    registered: dict[str, RegisteredModel] = field(default_factory=dict)
-    versions: VersionsByOrigin = field(default_factory=VersionsByOrigin)
 
 
 def with_origins(versions: Iterable[ModelVersion]) -> list[ModelVersion]:
@@ -195,7 +170,7 @@ class ParentRuns:
         self,
         page: Sequence[Run],
         describe: Callable[[Run], RelatedRun],
-        list_runs: Callable[[RunFilter], Iterator[Sequence[Run]]] | None,
+        list_runs: Callable[..., Iterator[Sequence[Run]]] | None,
     ) -> None:
         """Take note of the parents of some runs; with `list_runs` find these, and theirs."""
         named = {parent for run in page if (parent := parent_of(run))}
@@ -210,7 +185,7 @@ class ParentRuns:
             unknown = [run_id for run_id in named if run_id not in self._held]
             for run_ids in id_pieces(unknown):
                 self._held.update(dict.fromkeys(run_ids))
-                for parents in list_runs(RunFilter(run_ids=run_ids)):
+                for parents in list_runs(only=RunFilter(run_ids=run_ids)):
                     self._hold(parents, describe)
             found = filter(None, map(self._held.get, named))
             named = {parent.parent_id for parent in found if parent.parent_id}

@@ -281,68 +281,6 @@ def _holds_only_metrics(run: Run) -> bool:
     return all(tag.startswith("mlflow.") for tag in run.tags)
 
 
-def _last_metric_ms(run: Run) -> int:
-    """Return when the last metric was logged: the models of a run's metrics were made before."""
-    times_ms = (run.start_time_ms, *(metric.timestamp_ms for metric in run.metrics))
-    return max(filter(None, times_ms), default=0)
-
-
-class ExternalModels:
-    """External models of listings, and the runs that logged their metrics.
-
-    Cost: holds the models until they are taken, and some words for each run that logged metrics of
-    one, until that run comes.
-    """
-
-    def __init__(self, *, keep: bool) -> None:
-        """Start with none; without `keep` there are no models to take."""
-        self._keep = keep
-        self._awaits_runs = True
-        self._models: list[LoggedModel] = []
-        self._by_run: dict[str | None, list[_Measurements]] = {}
-
-    def add(self, models: Iterable[LoggedModel]) -> None:
-        """Add those of `models` that are external."""
-        for model in models:
-            if model.is_external:
-                if self._awaits_runs:
-                    self._add_runs(model)
-                if self._keep:
-                    self._models.append(model)
-
-    def _add_runs(self, model: LoggedModel) -> None:
-        name = MeasuredModel(model.model_id, model.name or model.model_id)
-        keys = frozenset(metric.key for metric in model.metrics)
-        for run_id in {metric.run_id for metric in model.metrics}:
-            measurements = self._by_run.setdefault(run_id, [])
-            measurements.append(_Measurements(name, model.experiment_id, keys))
-
-    def forget_runs(self) -> None:
-        """Forget who logged metrics: no run comes any more."""
-        self._awaits_runs = False
-        self._by_run.clear()
-
-    def take(self) -> list[LoggedModel]:
-        """Return the models that were added since the last call."""
-        taken, self._models = self._models, []
-        return taken
-
-    def measured_by(self, run: Run) -> tuple[MeasuredModel, ...]:
-        """Return the models of which `run`, which holds only metrics, holds the metrics."""
-        measurements = self._by_run.pop(run.run_id, ())
-        if not measurements or not _holds_only_metrics(run):
-            return ()
-        here = [
-            measurement
-            for measurement in measurements
-            if measurement.experiment_id == run.experiment_id
-        ]
-        keys = frozenset().union(*(measurement.keys for measurement in here))
-        if not here or any(metric.key not in keys for metric in run.metrics):
-            return ()
-        return tuple(sorted({measurement.model for measurement in here}))
-
-
 # Metrics have the time of who logged them, models that of the server. The clocks may differ by as
 # much as a model took to be saved, before more can be logged for it; a later update proves nothing.
 _SAVING_MS: Final = 1_000
@@ -372,17 +310,40 @@ def of_one_run(models: Iterable[LoggedModel]) -> dict[str, LoggedModel]:
 class RecentModels:
     """The logged models that a few runs made, asked for by these runs instead of listed whole.
 
+    External models of all listings are held until they are taken, and whose metrics a run logged
+    until that run comes.
+
     Cost: a request for each 100 runs that made models, for each 100 models that are asked for by
     their ids, and one where a run may hold the metrics of an external model; holds the models of
     one page of runs.
     """
 
-    def __init__(self, pages: ListModels, external: ExternalModels) -> None:
-        """Keep `pages`, which lists what fits a filter; look up metrics in `external`."""
+    def __init__(self, pages: ListModels, *, keeps_external: bool) -> None:
+        """Keep `pages`, which lists what fits a filter; maybe no external models are taken."""
         self._list = pages
         self._waiting: dict[str, LoggedModel] = {}
-        self._external = external
+        self._keeps_external = keeps_external
+        self._external: list[LoggedModel] = []
+        self._measurements: dict[str | None, list[_Measurements]] = {}
+        self._awaits_runs = True
         self._knows_newest = False
+
+    def add_external(self, models: Iterable[LoggedModel]) -> None:
+        """Add those of `models` that are external."""
+        for model in models:
+            if model.is_external and self._awaits_runs:
+                name = MeasuredModel(model.model_id, model.name or model.model_id)
+                keys = frozenset(metric.key for metric in model.metrics)
+                for run_id in {metric.run_id for metric in model.metrics}:
+                    measurements = self._measurements.setdefault(run_id, [])
+                    measurements.append(_Measurements(name, model.experiment_id, keys))
+            if model.is_external and self._keeps_external:
+                self._external.append(model)
+
+    def take_external(self) -> list[LoggedModel]:
+        """Return the external models that were added since the last call."""
+        taken, self._external = self._external, []
+        return taken
 
     def newest_external(self, count: int) -> Iterator[Sequence[LoggedModel]]:
         """Yield the external models that were made last, `count` at most."""
@@ -391,10 +352,24 @@ class RecentModels:
 
     def measured_by(self, run: Run) -> tuple[MeasuredModel, ...]:
         """Return the external models of which `run` holds the metrics, and nothing else."""
-        if not self._knows_newest and _holds_only_metrics(run):
+        holds_only_metrics = _holds_only_metrics(run)
+        if holds_only_metrics:
+            self._list_measured(run)
+        measurements = self._measurements.pop(run.run_id, ())
+        if not measurements or not holds_only_metrics:
+            return ()
+        here = [one for one in measurements if one.experiment_id == run.experiment_id]
+        keys = frozenset().union(*(one.keys for one in here))
+        if not here or any(metric.key not in keys for metric in run.metrics):
+            return ()
+        return tuple(sorted({one.model for one in here}))
+
+    def _list_measured(self, run: Run) -> None:
+        """List the models of which `run` may hold the metrics."""
+        del run
+        if not self._knows_newest:
             for page in self.newest_external(EXTERNAL_MODELS):
-                self._external.add(page)
-        return self._external.measured_by(run)
+                self.add_external(page)
 
     def load(self, runs: Sequence[Run]) -> None:
         """Ask for the models that `runs` made, and drop all others."""
@@ -439,32 +414,28 @@ class LoggedModels(RecentModels):
     def __init__(
         self,
         pages: ListModels,
-        external: ExternalModels,
         is_wanted: Callable[[LoggedModel], bool],
+        *,
+        keeps_external: bool,
     ) -> None:
-        """Keep `pages`, which begins the listing when first needed; add to `external` models.
+        """Keep `pages`, which begins the listing when first needed.
 
         Only models that are wanted are held: those that a run may come for, or a version names.
         """
-        super().__init__(pages, external)
+        super().__init__(pages, keeps_external=keeps_external)
         self._pages: Iterator[Sequence[LoggedModel]] | None = None
         self._is_wanted = is_wanted
         self._made_ms = 0
         self._in_order = True
         self._taken: set[str] = set()
 
-    def measured_by(self, run: Run) -> tuple[MeasuredModel, ...]:
-        """Return the external models of which `run` holds the metrics, and nothing else."""
-        if _holds_only_metrics(run):
-            until_ms = _last_metric_ms(run) + _CLOCKS_DIFFER_MS
-            while (
-                self._in_order
-                and self._made_ms <= until_ms
-                and self._has_room()
-                and self._read_page()
-            ):
-                pass
-        return self._external.measured_by(run)
+    def _list_measured(self, run: Run) -> None:
+        """Read on to the last metric of `run`: the models of its metrics were made before."""
+        times_ms = (run.start_time_ms, *(metric.timestamp_ms for metric in run.metrics))
+        until_ms = max(filter(None, times_ms), default=0) + _CLOCKS_DIFFER_MS
+        while self._in_order and self._made_ms <= until_ms and self._has_room():
+            if not self._read_page():
+                return
 
     def load(self, runs: Sequence[Run]) -> None:
         """Read on to the models that `runs` made, and ask by id for those that do not come up.
@@ -506,7 +477,8 @@ class LoggedModels(RecentModels):
 
         No further run comes, so all others can be forgotten.
         """
-        self._external.forget_runs()
+        self._awaits_runs = False
+        self._measurements.clear()
         while True:
             self._waiting = {key: model for key, model in self._waiting.items() if key in named}
             if not self._read_page():
@@ -523,5 +495,5 @@ class LoggedModels(RecentModels):
             made_ms = model.created_at_ms or 0
             self._in_order &= made_ms >= self._made_ms
             self._made_ms = made_ms
-        self._external.add(page or ())
+        self.add_external(page or ())
         return page is not None

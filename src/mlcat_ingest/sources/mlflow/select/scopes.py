@@ -2,15 +2,17 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import ClassVar, Final
 
 from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.metadata.aliases import Sighting, listing
 from mlcat_ingest.sources.base import Runs
 from mlcat_ingest.sources.mlflow.read.reader import IDS_A_LISTING, Reader, RunFilter
-from mlcat_ingest.sources.mlflow.select.joins import Listed
+from mlcat_ingest.sources.mlflow.select.joins import VersionsByOrigin
 from mlcat_ingest.sources.mlflow.values.joined import JoinedExperiment, JoinedRecord, JoinedRun
 from mlcat_ingest.sources.mlflow.values.records import (
+    Experiment,
     LoggedModel,
     ModelVersion,
     RegisteredModel,
@@ -31,6 +33,10 @@ class EveryRun:
     """All that the recipe asks for: the runs of the filter `only`.
 
     With `listed_only`, runs are only listed, and mapped to bare entities.
+
+    A reading fills in what the workspace lists: `experiments` whose runs are read, registered
+    models and versions. `experiment_ids` are those of all experiments that the recipe asks for;
+    it `is_whole` if these are all that there are.
     """
 
     lists_all: ClassVar = True
@@ -57,33 +63,33 @@ class EveryRun:
         self.only = only
         self.listed_only = listed_only
         self.shard = shard
-        self.listed = Listed()
-        """What the workspace lists; a reading fills it."""
+        self.experiments: dict[str, Experiment] = {}
+        self.experiment_ids: list[str] = []
+        self.is_whole = True
+        self.registered: dict[str, RegisteredModel] = {}
+        self.versions = VersionsByOrigin()
         self.listed_ms: tuple[int, int]
         """When the registered models were listed: the window, by the server's clock."""
 
     def registry(self) -> tuple[list[RegisteredModel], list[ModelVersion]]:
         """Return the registered models and the versions to join."""
         begin_ms = self._reader.connection.clock_ms() - _CLOCK_MS
-        models = [model for page in self._reader.registered_models() for model in page]
+        models = [*chain.from_iterable(self._reader.registered_models())]
         self.listed_ms = begin_ms, self._reader.connection.clock_ms() + _CLOCK_MS
-        return models, self._versions()
+        return models, [*chain.from_iterable(self._reader.model_versions())]
 
     def sightings(self, model: RegisteredModel) -> Iterable[Sighting]:
         """Return where the aliases of a listed model were seen: by this listing, and before."""
         return listing(model.aliases, *self.listed_ms)
 
-    def _versions(self) -> list[ModelVersion]:
-        return [version for page in self._reader.model_versions() for version in page]
-
     def models(self) -> Sequence[str]:
         """Return the names of the registered models that are read whatever runs there are."""
         # Where only some experiments are asked for, models registered from others stay out.
-        return list(self.listed.registered) if self.listed.is_whole else []
+        return list(self.registered) if self.is_whole else []
 
     def awaited(self) -> Iterable[ModelVersion]:
         """Return the versions to read."""
-        return self.listed.versions.every()
+        return self.versions.every()
 
     def models_left(self, names: Sequence[str], started: Collection[str]) -> Iterable[str]:
         """Return the models whose awaited versions are read without their runs, too.
@@ -92,7 +98,7 @@ class EveryRun:
         """
         if self.only.limit is not None:
             return ()  # a limit is one of runs: of versions it leaves theirs
-        return (*(self.listed.versions.names() if self.listed.is_whole else names), *started)
+        return (*(self.versions.newest if self.is_whole else names), *started)
 
     def lost(self) -> Iterable[str]:
         """Return the names of the registered models of which something may be deleted."""
@@ -106,7 +112,7 @@ class EveryRun:
 
     def runs(self) -> Iterator[list[Run]]:
         """Yield the runs in pages, each once."""
-        return self._lister(list(self.listed.experiments), only=self.only)
+        return self._lister(list(self.experiments), only=self.only)
 
     def pages(self, pages: Iterable[Sequence[JoinedRecord]]) -> Iterable[Sequence[JoinedRecord]]:
         """Return the pages of joined records as they are yielded."""
@@ -144,7 +150,7 @@ class NamedRuns(EveryRun):
         With these come those that they are copies of.
         """
         names = self._named.models
-        if not names or self._named.ids or not self.listed.is_whole:
+        if not names or self._named.ids or not self.is_whole:
             return super().registry()
         self._reader.narrow_registry(names)
         models, versions = super().registry()
@@ -156,7 +162,7 @@ class NamedRuns(EveryRun):
                 break
             self._reader.narrow_registry(missing)
             known.update(missing)
-            versions += self._versions()
+            versions += chain.from_iterable(self._reader.model_versions())
         return models, versions
 
     def sightings(self, model: RegisteredModel) -> Iterable[Sighting]:
@@ -166,7 +172,7 @@ class NamedRuns(EveryRun):
 
     def models(self) -> Sequence[str]:
         """Return the named models, unless they come only with runs."""
-        return self._named.models if self.listed.is_whole else ()
+        return self._named.models if self.is_whole else ()
 
     def models_left(self, names: Sequence[str], started: Collection[str]) -> Iterable[str]:
         """Return the named models, where they come only with runs those that have `started`."""
@@ -178,12 +184,12 @@ class NamedRuns(EveryRun):
 
     def runs(self) -> Iterator[list[Run]]:
         """Yield the runs of the ids and, where named models come only with runs, theirs."""
-        names, versions = self._named.models, self.listed.versions.every()
+        names, versions = self._named.models, self.versions.every()
         made_from = (one.run_id for one in versions if one.run_id and one.name in names)
-        ids = dict.fromkeys((*self._named.ids, *(() if self.listed.is_whole else made_from)))
+        ids = dict.fromkeys((*self._named.ids, *(() if self.is_whole else made_from)))
         for piece in chunks(ids, IDS_A_LISTING):
             only = replace(self.only, limit=None, run_ids=tuple(piece))
-            yield from self._reader.runs(list(self.listed.experiments), only=only)
+            yield from self._reader.runs(list(self.experiments), only=only)
 
     def pages(self, pages: Iterable[Sequence[JoinedRecord]]) -> Iterator[Sequence[JoinedRecord]]:
         """Yield the pages, each experiment with the first of its runs."""

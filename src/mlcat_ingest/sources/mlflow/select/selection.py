@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
@@ -10,100 +9,57 @@ from mlcat_ingest.errors import ProtocolMismatchError, RecipeError
 from mlcat_ingest.sources.base import Shard
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.reader import Reader, RunFilter
-from mlcat_ingest.sources.mlflow.values.records import (
-    HISTORY_TAG,
-    UNENDED,
-    Experiment,
-    LoggedModel,
-    Run,
-)
+from mlcat_ingest.sources.mlflow.values.records import HISTORY_TAG, UNENDED, Run
 
 log = logging.getLogger(__name__)
 _FIRST_STEP: Final = 32
 """Experiments with fewer runs than this are taken for equal."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunSelection:
-    """The recipe's filters.
+def is_chosen(config: MlflowConfig, run: Run) -> bool:
+    """Return whether a run is asked for, were it no child, nor a registered version's."""
+    chosen = config.runs.select
+    has_model = bool(run.model_outputs) or HISTORY_TAG in run.tags
+    return chosen == "all" or (chosen == "with_model" and has_model)
 
-    `collapse` and `skip` leave child runs out, but for those behind a registered version: a
-    registered model keeps all its versions. `collapse` counts them on their top-most parent.
+
+def takes_every_run(config: MlflowConfig) -> bool:
+    """Return whether no filter leaves runs of the chosen experiments out."""
+    chosen = config.runs
+    filters = chosen.statuses or chosen.since is not None or config.limit is not None
+    return (chosen.select, chosen.children) == ("all", "include") and not filters
+
+
+def reads_changes(config: MlflowConfig) -> bool:
+    """Return whether an incremental pass is enough, once everything was read."""
+    every = config.limit is not None or config.runs.children == "collapse"
+    return config.incremental.enabled and not every
+
+
+def listed_runs(config: MlflowConfig, *, already_read: int) -> RunFilter:
+    """Return what the server can filter itself."""
+    chosen, limit = config.runs, config.limit
+    # A limit is of runs listed, and children are counted whether their parent is taken or not.
+    every = limit is not None or chosen.children == "collapse"
+    return RunFilter(
+        since_ms=chosen.since_ms(),
+        statuses=tuple(chosen.statuses),
+        limit=None if limit is None else limit - already_read,
+        select="all" if every else chosen.select,
+    )
+
+
+def is_abandoned(config: MlflowConfig, run: Run, clock_ms: Callable[[], int]) -> bool:
+    """Return whether a run has not ended for longer than the recipe gives it.
+
+    The time counts from the start, or from the former end of a run that was resumed.
+    The clock is asked only where it matters: for a database that is a transaction.
     """
-
-    config: MlflowConfig
-
-    def experiment(self, experiment: Experiment) -> bool:
-        """Return whether an experiment is asked for."""
-        return self.config.experiments.allows(experiment.name)
-
-    def run(self, run: Run) -> bool:
-        """Return whether a run is asked for, were it no child, nor a registered version's."""
-        chosen = self.config.runs.select
-        has_model = bool(run.model_outputs) or HISTORY_TAG in run.tags
-        return chosen == "all" or (chosen == "with_model" and has_model)
-
-    @property
-    def includes_children(self) -> bool:
-        """True if child runs are models of their own."""
-        return self.config.runs.children == "include"
-
-    def external_model(self, model: LoggedModel, since_ms: int | None, *, named: bool) -> bool:
-        """Return whether an external model is asked for; `named` if a version names it.
-
-        `since_ms` is the time that `runs.since` means.
-        """
-        if since_ms is not None and (model.created_at_ms or 0) < since_ms:
-            return False
-        return named or self.config.runs.select != "registered"
-
-    @property
-    def takes_every_run(self) -> bool:
-        """True if no filter leaves runs of the chosen experiments out."""
-        chosen = self.config.runs
-        filters = chosen.statuses or chosen.since is not None or self.config.limit is not None
-        return (chosen.select, chosen.children) == ("all", "include") and not filters
-
-    @property
-    def collapses(self) -> bool:
-        """True if child runs are counted on their parents."""
-        return self.config.runs.children == "collapse"
-
-    def listing(self, *, already_read: int) -> RunFilter:
-        """Return what the server can filter itself."""
-        chosen, limit = self.config.runs, self.config.limit
-        # A limit is of runs listed, and children are counted whether their parent is taken or not.
-        every = limit is not None or self.collapses
-        return RunFilter(
-            since_ms=chosen.since_ms(),
-            statuses=tuple(chosen.statuses),
-            limit=None if limit is None else limit - already_read,
-            select="all" if every else chosen.select,
-        )
-
-    @property
-    def leaves_children_out(self) -> bool:
-        """True if children of a run that is read may not be listed."""
-        chosen = self.config.runs
-        return bool(chosen.statuses) or chosen.since_ms() is not None
-
-    def is_abandoned(self, run: Run, clock_ms: Callable[[], int]) -> bool:
-        """Return whether a run has not ended for longer than the recipe gives it.
-
-        The time counts from the start, or from the former end of a run that was resumed.
-        The clock is asked only where it matters: for a database that is a transaction.
-        """
-        after = self.config.runs.stale_running_after
-        if after is None or run.status not in UNENDED or run.start_time_ms is None:
-            return False
-        since_ms = max(run.start_time_ms, run.end_time_ms or run.start_time_ms)
-        return clock_ms() - since_ms > 1000 * after.seconds
-
-    @property
-    def reads_changes(self) -> bool:
-        """True if an incremental pass is enough, once everything was read."""
-        config = self.config
-        return config.incremental.enabled and config.limit is None and not self.collapses
+    after = config.runs.stale_running_after
+    if after is None or run.status not in UNENDED or run.start_time_ms is None:
+        return False
+    since_ms = max(run.start_time_ms, run.end_time_ms or run.start_time_ms)
+    return clock_ms() - since_ms > 1000 * after.seconds
 
 
 def check_divisible(config: MlflowConfig) -> None:
@@ -122,7 +78,7 @@ def check_divisible(config: MlflowConfig) -> None:
         )
 
 
-def shards_of(reader: Reader, selection: RunSelection) -> Iterator[Shard]:
+def shards_of(reader: Reader, config: MlflowConfig) -> Iterator[Shard]:
     """Yield the experiments of a workspace that are asked for and have runs.
 
     Cost: the listing of experiments; for each, one request and one for each doubling of its runs
@@ -130,7 +86,9 @@ def shards_of(reader: Reader, selection: RunSelection) -> Iterator[Shard]:
     """
     counts = True
     for page in reader.experiments():
-        for experiment in filter(selection.experiment, page):
+        for experiment in page:
+            if not config.experiments.allows(experiment.name):
+                continue
             size = 1
             if counts:
                 try:

@@ -9,12 +9,7 @@ import pytest
 from mlcat_ingest.sources.base import ReadRequest, Remainder, Runs, Shards
 from mlcat_ingest.sources.mlflow.read.reader import ALL_MODELS, ModelFilter
 from mlcat_ingest.sources.mlflow.select import models as models_module
-from mlcat_ingest.sources.mlflow.select.models import (
-    ExternalModels,
-    LoggedModels,
-    RecentModels,
-    of_one_run,
-)
+from mlcat_ingest.sources.mlflow.select.models import LoggedModels, RecentModels, of_one_run
 from mlcat_ingest.sources.mlflow.values.joined import JoinedLoggedModel, JoinedRun, JoinedVersion
 from mlcat_ingest.sources.mlflow.values.records import (
     EXTERNAL_TAG,
@@ -87,6 +82,9 @@ def test_filters_of_runs_hold_for_external_models_too() -> None:
     registry: dict[str, Any] = {"registered": [RegisteredModel("m")], "versions": versions}
     assert names_of(a_reader(models, **registry), runs={"select": "registered"}) == ["old"]
     assert names_of(a_reader(models), experiments={"deny": [".*"]}) == []
+    undated = a_reader([replace(models[0], created_at_ms=None)])
+    assert names_of(undated, runs={"since": "1970-01-01T00:00Z"}) == ["old"]
+    assert names_of(undated, runs={"since": "1970-01-01T00:00:01Z"}) == []
 
 
 def test_a_version_has_the_parameters_of_the_external_model_it_names() -> None:
@@ -167,7 +165,7 @@ def test_what_waits_while_a_long_run_of_metrics_is_looked_at_is_bounded(
 def test_models_of_the_page_do_not_count_as_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models_module, "HELD_MODELS", 2)
     pages = iter([TRAINED[:2], [measured()]])
-    models = LoggedModels(lambda _: pages, ExternalModels(keep=True), lambda _: True)
+    models = LoggedModels(lambda _: pages, lambda _: True, keeps_external=True)
     models.load([MAKER, a_bee()])
     assert [one.name for one in models.measured_by(a_bee())] == ["agent"]
 
@@ -259,7 +257,7 @@ def test_only_where_metrics_may_be_copies_other_models_of_the_run_are_asked_for(
 
 def models_of(*listed: LoggedModel) -> LoggedModels:
     return LoggedModels(
-        lambda _: iter([listed]), ExternalModels(keep=True), lambda one: not one.is_external
+        lambda _: iter([listed]), lambda one: not one.is_external, keeps_external=True
     )
 
 
@@ -275,7 +273,7 @@ def test_models_are_forgotten_with_the_page_after_that_of_their_run() -> None:
     found = [models.find(f"m-{n}") for n in range(3)]
     assert [one is not None for one in found] == [False, False, True]
     found_by_id = {ALL_MODELS: [], ModelFilter(model_ids=("m-0",)): TRAINED}
-    models = LoggedModels(lambda only: iter([found_by_id[only]]), external(), bool)
+    models = LoggedModels(lambda only: iter([found_by_id[only]]), bool, keeps_external=True)
     models.load_named(["m-0"])
     assert models.find("m-0")
     models.load([])
@@ -300,7 +298,7 @@ def test_no_more_than_a_day_and_no_more_than_there_is_room_for_is_held_for_a_run
     made = [replace(TRAINED[0], model_id=f"m-{n}") for n in range(9)]
     pages = ([replace(one, created_at_ms=n * hours * HOUR_MS)] for n, one in enumerate(made))
     listings = {ALL_MODELS: pages, ModelFilter(model_ids=("m-8",)): iter([made[8:]])}
-    models = LoggedModels(listings.__getitem__, ExternalModels(keep=True), lambda _: True)
+    models = LoggedModels(listings.__getitem__, lambda _: True, keeps_external=True)
     models.load([a_run("r", status="RUNNING", model_outputs=(ModelOutput("m-8"),))])
     assert [*models._waiting] == [*(f"m-{n}" for n in range(held)), "m-8"]
 
@@ -312,6 +310,8 @@ def test_only_named_models_are_kept_of_the_rest_of_the_listing() -> None:
     found = [models.find(one) for one in ("m-0", "m-1", agent.model_id)]
     assert [one is not None for one in found] == [False, True, False]
     assert models.measured_by(a_bee()) == (), "no run comes any more"
+    models.add_external([measured(name="late")])
+    assert models.measured_by(a_bee()) == ()
 
 
 def test_the_newest_external_models_are_listed_once_for_all_runs_of_metrics() -> None:
@@ -330,7 +330,7 @@ def test_models_of_runs_that_made_some_are_asked_for_and_dropped_with_the_next_p
         asked.append(only)
         yield TRAINED
 
-    models = RecentModels(listed, external())
+    models = RecentModels(listed, keeps_external=True)
     models.load([MAKER, a_run("p"), a_run("q", model_outputs=(ModelOutput("m-gone"),))])
     assert asked == [ModelFilter(run_ids=("r", "q")), ModelFilter(model_ids=("m-gone",))]
     assert models.find("m-1") == TRAINED[1]
@@ -339,25 +339,26 @@ def test_models_of_runs_that_made_some_are_asked_for_and_dropped_with_the_next_p
 
 
 def test_models_that_nothing_awaits_are_not_held() -> None:
-    external = ExternalModels(keep=True)
     pages = [[an_agent(str(n), n) for n in range(at, at + 2)] for at in range(0, 10, 2)]
-    models = LoggedModels(lambda _: iter(pages), external, lambda one: not one.is_external)
+    models = LoggedModels(
+        lambda _: iter(pages), lambda one: not one.is_external, keeps_external=True
+    )
     assert len(list(models.read_rest(()))) == 5
     assert models._waiting == {}
-    assert len(external.take()) == 10
-    assert external.take() == []
+    assert len(models.take_external()) == 10
+    assert models.take_external() == []
 
 
 # --- whose metrics a run holds -------------------------------------------------------------------
 
 
-def external(*models: LoggedModel) -> ExternalModels:
-    found = ExternalModels(keep=True)
-    found.add(models)
+def external(*models: LoggedModel, keeps: bool = True) -> RecentModels:
+    found = RecentModels(lambda _: iter(()), keeps_external=keeps)
+    found.add_external(models)
     return found
 
 
-def measured_names(found: ExternalModels, run: Run) -> list[str]:
+def measured_names(found: RecentModels, run: Run) -> list[str]:
     return [one.name for one in found.measured_by(run)]
 
 
@@ -399,20 +400,11 @@ def test_a_run_with_more_than_metrics_is_a_run_of_its_own(more: dict[str, Any]) 
 
 def test_models_are_taken_once_and_only_where_they_are_kept() -> None:
     found = external(an_agent(), LoggedModel("m-2", "1", "trained", "READY", "r1"))
-    assert [one.name for one in found.take()] == ["agent"]
-    assert found.take() == []
-    unkept = ExternalModels(keep=False)
-    unkept.add([measured()])
-    assert unkept.take() == []
+    assert [one.name for one in found.take_external()] == ["agent"]
+    assert found.take_external() == []
+    unkept = external(measured(), keeps=False)
+    assert unkept.take_external() == []
     assert measured_names(unkept, a_bee()) == ["agent"]
-
-
-def test_runs_are_forgotten_once_none_comes_any_more() -> None:
-    found = external(measured())
-    found.forget_runs()
-    assert found.measured_by(a_bee()) == ()
-    found.add([measured(name="late")])
-    assert found.measured_by(a_bee()) == ()
 
 
 def test_a_metric_stays_with_the_model_that_was_logged_first_in_a_run() -> None:

@@ -9,20 +9,26 @@ import pytest
 from mlcat_ingest.errors import ProtocolMismatchError, RecipeError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.reader import RunFilter
-from mlcat_ingest.sources.mlflow.select.selection import RunSelection, experiment_ids_of
-from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Run
+from mlcat_ingest.sources.mlflow.select.selection import (
+    experiment_ids_of,
+    is_abandoned,
+    listed_runs,
+    reads_changes,
+    takes_every_run,
+)
+from mlcat_ingest.sources.mlflow.values.records import Run
 from support.fake_mlflow import ALL_RUNS, FakeReader, FakeStore, a_source
 from support.mlflow_records import a_run, an_experiment
 
 HOUR_MS = 3_600_000
 
 
-def selection(**config: Any) -> RunSelection:
-    return RunSelection(MlflowConfig.model_validate({"tracking_uri": "http://mlflow", **config}))
+def a_config(**config: Any) -> MlflowConfig:
+    return MlflowConfig.model_validate({"tracking_uri": "http://mlflow", **config})
 
 
 @pytest.mark.parametrize(
-    ("config", "takes_every_run", "reads_changes"),
+    ("config", "every_run", "only_changes"),
     [
         ({}, True, True),
         ({"experiments": {"deny": ["x"]}}, True, True),
@@ -38,11 +44,10 @@ def selection(**config: Any) -> RunSelection:
     ids=str,
 )
 def test_filters_decide_whether_every_run_is_taken_and_whether_changes_are_enough(
-    config: dict[str, Any], *, takes_every_run: bool, reads_changes: bool
+    config: dict[str, Any], *, every_run: bool, only_changes: bool
 ) -> None:
-    chosen = selection(**config)
-    assert chosen.takes_every_run is takes_every_run
-    assert chosen.reads_changes is reads_changes
+    assert takes_every_run(a_config(**config)) is every_run
+    assert reads_changes(a_config(**config)) is only_changes
 
 
 @pytest.mark.parametrize(
@@ -57,15 +62,15 @@ def test_filters_decide_whether_every_run_is_taken_and_whether_changes_are_enoug
 def test_the_reader_leaves_out_only_what_nothing_counts(
     more: dict[str, Any], children: str, select: str
 ) -> None:
-    chosen = selection(runs={"select": "registered", "children": children}, **more)
-    assert chosen.listing(already_read=2) == RunFilter(
+    config = a_config(runs={"select": "registered", "children": children}, **more)
+    assert listed_runs(config, already_read=2) == RunFilter(
         select=select,  # type: ignore[arg-type]
         limit=3 if more else None,
     )
 
 
 @pytest.mark.parametrize(
-    ("status", "start_ms", "end_ms", "is_abandoned"),
+    ("status", "start_ms", "end_ms", "abandoned"),
     [
         ("RUNNING", 0, None, True),
         ("SCHEDULED", 0, None, True),
@@ -77,20 +82,12 @@ def test_the_reader_leaves_out_only_what_nothing_counts(
     ],
 )
 def test_a_run_is_abandoned_that_has_not_ended_for_too_long(
-    status: str, start_ms: int | None, end_ms: int | None, *, is_abandoned: bool
+    status: str, start_ms: int | None, end_ms: int | None, *, abandoned: bool
 ) -> None:
     run = a_run(status=status, start_time_ms=start_ms, end_time_ms=end_ms)
-    chosen = selection(runs={"stale_running_after": "2h"})
-    assert chosen.is_abandoned(run, lambda: 2 * HOUR_MS + 1) is is_abandoned
-    assert not selection().is_abandoned(run, lambda: 2 * HOUR_MS + 1)
-
-
-@pytest.mark.parametrize(("since_ms", "is_taken"), [(None, True), (0, True), (1, False)])
-def test_an_external_model_without_a_time_was_made_before_every_time(
-    since_ms: int | None, *, is_taken: bool
-) -> None:
-    model = LoggedModel("m-1", "1", "agent", "READY")
-    assert selection().external_model(model, since_ms, named=False) is is_taken
+    config = a_config(runs={"stale_running_after": "2h"})
+    assert is_abandoned(config, run, lambda: 2 * HOUR_MS + 1) is abandoned
+    assert not is_abandoned(a_config(), run, lambda: 2 * HOUR_MS + 1)
 
 
 # --- shards ---------------------------------------------------------------------------------------
