@@ -25,10 +25,9 @@ from urllib.parse import quote, urlencode, urlsplit
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.catalog_entities import VOCABULARY, Aspect, mixed, run, small, word, words
 from benchmarks.measure import Figure, Server, serving
-from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.graphql.execution import GraphQLEndpoint, Request
+from mlcat_ingest.catalog.web.graphql.execution import answer
 from support.catalog_store import group, statements
 from support.ports import free_port
 from support.recorded_requests import proposal
@@ -189,7 +188,7 @@ def members(chosen: Chosen) -> Iterator[Figure]:
         spent = cpu_ms(server, [request] * max(1, chosen.requests // 40), chosen)
     yield Figure(f"GraphQL group of {MEMBERS} models, CPU", spent, "ms a request")
     with closing(Store.open(database)) as store, statements(store) as seen:
-        GraphQLEndpoint(store, DEFAULT_LIMITS).answer(Request(GROUP_QUERY, {"urn": urn}, None))
+        answer(store, GROUP_QUERY, {"urn": urn})
     yield Figure(f"GraphQL group of {MEMBERS} models, SQL", len(seen), "statements")
 
 

@@ -4,15 +4,14 @@ from typing import Any
 
 from graphql import get_directive_values
 
-from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.graphql.execution import GraphQLEndpoint, Request
+from mlcat_ingest.catalog.web.graphql.execution import answer
 from mlcat_ingest.catalog.web.graphql.schema import executable_schema
 
 
 def ask(store: Store, query: str, **variables: Any) -> Any:
     """Return the data of a query that must succeed."""
-    reply = GraphQLEndpoint(store, DEFAULT_LIMITS).answer(Request(query, variables))
+    reply = answer(store, query, variables)
     assert "errors" not in reply, reply["errors"]
     return reply["data"]
 
@@ -25,7 +24,7 @@ def read(store: Store, urn: str, fields: str, fragments: str = "") -> Any:
 
 def refused(store: Store, query: str, **variables: Any) -> Any:
     """Return the only error of a query that must fail."""
-    reply = GraphQLEndpoint(store, DEFAULT_LIMITS).answer(Request(query, variables))
+    reply = answer(store, query, variables)
     (error,) = reply["errors"]
     return error
 

@@ -13,7 +13,13 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.sql.expression import ColumnElement
 
 from mlcat_ingest.catalog.schema.tables import entity, searched
-from mlcat_ingest.catalog.schema.values import BACKGROUND_TYPES, Write
+from mlcat_ingest.catalog.schema.values import (
+    BACKGROUND_TYPES,
+    Direction,
+    EdgeQuery,
+    RelatedPage,
+    Write,
+)
 from mlcat_ingest.catalog.store.reads import marked_removed
 from mlcat_ingest.catalog.store.store import Store
 
@@ -63,6 +69,17 @@ def put_test(store: Store, name: str) -> str:
     text = json.dumps({"on": {"types": ["mlModel"]}, "rules": rules})
     info = {"name": name, "category": "ml", "definition": {"type": "JSON", "json": text}}
     return put(store, f"urn:li:test:{name.replace(' ', '-')}", testInfo=info)
+
+
+def incoming(
+    store: Store, urn: str, *relationships: str, start: int = 0, count: int = 100
+) -> RelatedPage:
+    query = EdgeQuery(relationships or None, Direction.INCOMING, start, count)
+    return store.related_entities([urn], query)[urn]
+
+
+def outgoing(store: Store, urn: str) -> RelatedPage:
+    return store.related_entities([urn], EdgeQuery(None, Direction.OUTGOING))[urn]
 
 
 def named(store: Store, text: str = "") -> tuple[str, ...]:

@@ -41,10 +41,6 @@ class MalformedBodyError(BadRequestError):
     title = "Invalid JSON format"
 
 
-class QueryTooComplexError(BadRequestError):
-    """A query asks for more than the limits allow."""
-
-
 class UnknownFieldError(BadRequestError):
     """A query names a field that does not exist; the sentence has the nearest one."""
 

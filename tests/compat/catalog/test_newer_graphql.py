@@ -12,17 +12,16 @@ from support.installed import skip_without_index
 ANSWER = """
 import json, pathlib, sys
 import graphql
-from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.app import create_app
-from mlcat_ingest.catalog.web.graphql.execution import GraphQLEndpoint, Request
+from mlcat_ingest.catalog.web.graphql.execution import answer
 
 store = Store.open(pathlib.Path(sys.argv[1]))
 create_app(store)
 query = "{ search(input: {type: MLMODEL, query: \\"*\\"}) { total } }"
-answer = GraphQLEndpoint(store, DEFAULT_LIMITS).answer(Request(query, {}))
+reply = answer(store, query, {})
 store.close()
-print(json.dumps([graphql.version, answer]))
+print(json.dumps([graphql.version, reply]))
 """
 
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mlcat_ingest.catalog.errors import InvalidProposalError
-from mlcat_ingest.catalog.schema.values import Change, Direction, Write, WriteResult
+from mlcat_ingest.catalog.schema.values import Change, Direction, EdgeQuery, Write, WriteResult
 from mlcat_ingest.catalog.store.store import Store
 from support.catalog_store import group, model, open_store
 from support.examples import examples
@@ -67,7 +67,7 @@ def writes(draw: st.DrawFn) -> Write:
 def state(store: Store, urns: list[str]) -> Any:
     """Return everything about `urns` that can be read, but for times."""
     held = store.get_many(urns)
-    related_entities = store.related_entities(urns, None, Direction.OUTGOING)
+    related_entities = store.related_entities(urns, EdgeQuery(None, Direction.OUTGOING))
     return {
         urn: {
             "aspects": {

@@ -12,7 +12,7 @@ from typing import Any, Final
 from starlette.types import ASGIApp
 
 from mlcat_ingest.catalog.errors import CatalogError
-from mlcat_ingest.catalog.schema.values import AspectVersion, Direction, RelatedPage
+from mlcat_ingest.catalog.schema.values import AspectVersion, Direction, EdgeQuery, RelatedPage
 from mlcat_ingest.catalog.search.request import SearchPage, SearchRequest
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import Tasks
@@ -63,22 +63,11 @@ class LimitedStore(Store):
                 return SearchPage(total=0, hits=())
         return super().search(request)
 
-    def related_entities(
-        self,
-        urns: Collection[str],
-        relationships: Collection[str] | None,
-        direction: Direction,
-        start: int = 0,
-        count: int = 100,
-        *,
-        include_removed: bool = True,
-    ) -> dict[str, RelatedPage]:
+    def related_entities(self, urns: Collection[str], query: EdgeQuery) -> dict[str, RelatedPage]:
         """Return edges page by page; a page beyond the window of the index is an error."""
-        if start + count > _RELATIONSHIP_WINDOW:
+        if query.start + query.count > _RELATIONSHIP_WINDOW:
             raise CatalogError("Search query failed:")
-        return super().related_entities(
-            urns, relationships, direction, start, count, include_removed=include_removed
-        )
+        return super().related_entities(urns, query)
 
 
 class LaggingCopy:
@@ -149,7 +138,8 @@ def relationship_page(store: Store, request: SeenRequest) -> dict[str, Any] | No
         return None
     urn, kind = found[1], request.query["relationshipType[]"]
     start, count = int(request.query.get("scrollId", 0)), int(request.query["count"])
-    page = Store.related_entities(store, [urn], [kind], Direction.INCOMING, start, count)[urn]
+    query = EdgeQuery([kind], Direction.INCOMING, start, count)
+    page = Store.related_entities(store, [urn], query)[urn]
     results = [
         {
             "relationshipType": kind,

@@ -11,12 +11,12 @@ from sqlalchemy.engine import Connection
 
 from mlcat_ingest.catalog import tasks as tasks_module
 from mlcat_ingest.catalog.errors import BusyError
-from mlcat_ingest.catalog.schema.values import Direction, Write
+from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store import reindex
 from mlcat_ingest.catalog.store.reindex import ReindexScope, count_aspects
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import Tasks
-from support.catalog_store import open_store
+from support.catalog_store import incoming, open_store
 
 GROUP = "urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,g,PROD)"
 
@@ -62,7 +62,7 @@ def test_reindexing_mends_edges_and_counts_what_it_did(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reindex, "CHUNK", 2)
-    before = store.related_entities([GROUP], None, Direction.INCOMING)
+    before = incoming(store, GROUP)
     store.change(damage)
     with closing(Tasks(store)) as tasks:
         task = tasks.reindex(MODELS)
@@ -84,8 +84,8 @@ def test_reindexing_mends_edges_and_counts_what_it_did(
         "throttled_until_millis": 0,
     }
     assert "failure" not in status
-    assert store.related_entities([GROUP], None, Direction.INCOMING) == before
-    assert store.related_entities(["urn:x"], None, Direction.INCOMING)["urn:x"].total == 0
+    assert incoming(store, GROUP) == before
+    assert incoming(store, "urn:x").total == 0
 
 
 @pytest.mark.parametrize(

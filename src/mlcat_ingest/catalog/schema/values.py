@@ -1,6 +1,6 @@
 """Values that go into the store and come out of it: writes, aspects, pages."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -127,11 +127,30 @@ class RelatedEntity:
 
 
 @dataclass(frozen=True, slots=True)
+class EdgeQuery:
+    """A page of the edges of an entity: of `relationships` (None: all), in one direction.
+
+    Incoming edges come in the order in which their entities were made, outgoing ones by
+    relationship and URN. Edges to entities that are marked as removed may be left out.
+    """
+
+    relationships: Collection[str] | None
+    direction: Direction
+    start: int = 0
+    count: int = 100
+    include_removed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class RelatedPage:
-    """A page of one entity's edges; `total` counts all of them."""
+    """A page of one entity's edges.
+
+    `total` counts all of them; `hidden` those that lead to missing entities and are in no page.
+    """
 
     total: int = 0
     entities: tuple[RelatedEntity, ...] = ()
+    hidden: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from mlcat_ingest.catalog.schema.values import (
     Reference,
     References,
     RelatedEntity,
+    RelatedPage,
     Write,
 )
 from mlcat_ingest.catalog.schema.virtual import KEYS_WITH_EDGES
@@ -88,18 +89,6 @@ class LineageQuery:
     arriving: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LineagePage:
-    """A page of one entity's lineage edges.
-
-    `total` counts all of them; `hidden` those that lead to missing entities and are in no page.
-    """
-
-    total: int = 0
-    hidden: int = 0
-    entities: tuple[RelatedEntity, ...] = ()
-
-
 @dataclass(slots=True)
 class Reach:
     """The entities that were reached, nearest first, each with the one before it.
@@ -158,7 +147,7 @@ def walk(
 
 def lineage(
     connection: Connection, urns: Collection[str], query: LineageQuery
-) -> dict[str, LineagePage]:
+) -> dict[str, RelatedPage]:
     """Return, for each of `urns`, a page of what it comes from or of what comes from it.
 
     The edges of its own aspects come first, then those of others, each by relationship and URN.
@@ -173,8 +162,9 @@ def lineage(
             if not row.is_missing and query.start < row.at <= query.start + query.count:
                 related_entities[row.here].append(RelatedEntity(row.there, row.relationship))
     return {
-        urn: LineagePage(*counts.get(urn, (0, 0)), entities=tuple(entities))
+        urn: RelatedPage(total, tuple(entities), hidden)
         for urn, entities in related_entities.items()
+        for total, hidden in [counts.get(urn, (0, 0))]
     }
 
 

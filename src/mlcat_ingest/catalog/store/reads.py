@@ -15,6 +15,7 @@ from mlcat_ingest.catalog.schema.values import (
     AspectVersion,
     DeletionResult,
     Direction,
+    EdgeQuery,
     RelatedEntity,
     RelatedPage,
     TimeseriesEvent,
@@ -238,17 +239,10 @@ def get_version(connection: Connection, urn: str, name: str, version: int) -> As
 
 
 def related_entities(
-    connection: Connection,
-    urns: Collection[str],
-    relationships: Collection[str] | None,
-    direction: Direction,
-    start: int,
-    count: int,
-    *,
-    include_removed: bool = True,
+    connection: Connection, urns: Collection[str], query: EdgeQuery
 ) -> dict[str, RelatedPage]:
-    """Return a page of edges for each of `urns`, in one direction."""
-    incoming = direction is Direction.INCOMING
+    """Return a page of edges for each of `urns`."""
+    incoming = query.direction is Direction.INCOMING
     here, there = (
         (edge.c.destination, entity.c.urn) if incoming else (entity.c.urn, edge.c.destination)
     )
@@ -262,16 +256,15 @@ def related_entities(
             .where(here.in_(chunk))
             .group_by(here, there, edge.c.relationship, edge.c.source_id)
         )
-        if relationships is not None:
-            edges = edges.where(
-                edge.c.relationship.in_(_sorted_names(relationships, "relationships"))
-            )
-        if not include_removed:
+        if query.relationships is not None:
+            names = _sorted_names(query.relationships, "relationships")
+            edges = edges.where(edge.c.relationship.in_(names))
+        if not query.include_removed:
             edges = edges.outerjoin(_other, _other.c.urn == there)
             edges = edges.where(~marked_removed(_other.c.id))
-        for row in connection.execute(page_of_each(edges, here, order, start, count)):
+        for row in connection.execute(page_of_each(edges, here, order, query.start, query.count)):
             totals[row.here] = row.total
-            if start < row.at <= start + count:
+            if query.start < row.at <= query.start + query.count:
                 entities[row.here].append(RelatedEntity(row.there, row.relationship))
     return {urn: RelatedPage(totals.get(urn, 0), tuple(page)) for urn, page in entities.items()}
 

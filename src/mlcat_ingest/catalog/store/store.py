@@ -28,7 +28,7 @@ from mlcat_ingest.catalog.schema.values import (
     UNKNOWN_ACTOR,
     AspectVersion,
     DeletionResult,
-    Direction,
+    EdgeQuery,
     RelatedPage,
     UrnPage,
     Write,
@@ -292,30 +292,17 @@ class Store:
         """Return those of `urns` that exist."""
         return self.read(reads.existing, urns)
 
-    def related_entities(
-        self,
-        urns: Collection[str],
-        relationships: Collection[str] | None,
-        direction: Direction,
-        start: int = 0,
-        count: int = 100,
-        *,
-        include_removed: bool = True,
-    ) -> dict[str, RelatedPage]:
-        """Return, for each of `urns`, the entities at the other end of its edges, page by page.
+    def related_entities(self, urns: Collection[str], query: EdgeQuery) -> dict[str, RelatedPage]:
+        """Return, for each of `urns`, a page of the entities at the other end of its edges.
 
-        `relationships` names the edges to follow (None: all). Incoming edges come in the order in
-        which their entities were made, outgoing ones by relationship and URN. Edges of an entity
-        that does not exist, but is referred to, are there too; edges to entities that are marked
-        as removed are, unless `include_removed` is False.
+        Edges of an entity that does not exist, but is referred to, are there too.
 
         Raises:
-            BadRequestError: more than a thousand `relationships` are named.
+            BadRequestError: more than a thousand relationships are named.
 
         Cost: one SQL statement for each thousand URNs.
         """
-        wanted = (urns, relationships, direction, start, count)
-        return self.read(reads.related_entities, *wanted, include_removed=include_removed)
+        return self.read(reads.related_entities, urns, query)
 
     def list_urns(self, entity_type: str, start: int = 0, count: int = 100) -> UrnPage:
         """Return a page of the URNs of one entity type, the oldest entity first."""

@@ -8,10 +8,15 @@ import pytest
 from sqlalchemy import text
 
 from mlcat_ingest.catalog.errors import InvalidProposalError, VersionConflictError
-from mlcat_ingest.catalog.schema.values import AspectVersion, Change, Direction, Write, WriteResult
+from mlcat_ingest.catalog.schema.values import (
+    AspectVersion,
+    Change,
+    Write,
+    WriteResult,
+)
 from mlcat_ingest.catalog.store.batch import Batch
 from mlcat_ingest.catalog.store.store import Store
-from support.catalog_store import feature, group, model, named, put, statements, table
+from support.catalog_store import feature, group, incoming, model, named, put, statements, table
 
 PROPERTIES = "mlModelProperties"
 OWNER = {"aspect": "entity_id", "aspect_history": "entity_id", "edge": "source_id"}
@@ -56,7 +61,7 @@ def test_a_patch_keeps_what_it_does_not_name(store: Store) -> None:
         "tags": ["a"],
         "groups": [group("g")],
     }
-    related = store.related_entities([group("g")], ["MemberOf"], Direction.INCOMING)[group("g")]
+    related = incoming(store, group("g"), "MemberOf")
     assert [one.urn for one in related.entities] == [urn]
     assert named(store, "m2") == (urn,)
 
@@ -175,7 +180,7 @@ def test_a_deleted_aspect_is_gone_and_its_versions_can_be_read(store: Store) -> 
     delete = Write(urn, PROPERTIES, change="DELETE")
     assert store.write([delete]) == [WriteResult(urn, PROPERTIES, 0, changed=True)]
     assert PROPERTIES not in store.get_many([urn])[urn]
-    assert store.related_entities([group("g")], None, Direction.INCOMING)[group("g")].total == 0
+    assert incoming(store, group("g")).total == 0
     assert named(store, "called") == ()
     first = store.get_version(urn, PROPERTIES, 1)
     assert first is not None
@@ -241,7 +246,7 @@ def test_an_entity_may_be_deleted_and_made_again_in_one_batch(store: Store) -> N
     assert list(held) == [urn]
     assert held[urn][PROPERTIES].value == {"name": "c"}
     assert "status" not in held[urn]
-    assert store.related_entities([group("g")], None, Direction.INCOMING)[group("g")].total == 0
+    assert incoming(store, group("g")).total == 0
 
 
 @pytest.mark.parametrize("change", ["UPSERT", "UPDATE", "PATCH", "DELETE", "CREATE"])

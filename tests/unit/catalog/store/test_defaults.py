@@ -6,13 +6,12 @@ from sqlalchemy import text
 from mlcat_ingest.catalog.errors import VersionConflictError
 from mlcat_ingest.catalog.schema.values import (
     AspectVersion,
-    Direction,
     RelatedEntity,
     Write,
     WriteResult,
 )
 from mlcat_ingest.catalog.store.store import Store
-from support.catalog_store import MLFLOW, feature, model, put, table
+from support.catalog_store import MLFLOW, feature, incoming, model, outgoing, put, table
 
 INSTANCE = "dataPlatformInstance"
 BROWSE = {"path": [{"id": "Default"}]}
@@ -133,12 +132,12 @@ def test_a_table_leads_to_its_platform(store: Store) -> None:
     feast = "urn:li:dataPlatform:feast"
     urns = [put(store, table(name), mlFeatureTableProperties={}) for name in ("a", "b")]
     put(store, urns[0], mlFeatureTableProperties={"description": "d"})
-    page = store.related_entities([feast], ["SourcePlatform"], Direction.INCOMING)[feast]
+    page = incoming(store, feast, "SourcePlatform")
     assert page.entities == tuple(RelatedEntity(urn, "SourcePlatform") for urn in urns)
     store.delete(urns[0])
-    assert store.related_entities([feast], None, Direction.INCOMING)[feast].total == 1
+    assert incoming(store, feast).total == 1
     job = "urn:li:dataJob:(urn:li:dataFlow:(airflow,f,PROD),j)"
     put(store, job, status={"removed": False})
-    assert store.related_entities([job], None, Direction.OUTGOING)[job].entities == (
+    assert outgoing(store, job).entities == (
         RelatedEntity("urn:li:dataFlow:(airflow,f,PROD)", "IsPartOf"),
     )

@@ -6,10 +6,17 @@ import pytest
 from sqlalchemy import event
 
 from mlcat_ingest.catalog.errors import BadRequestError
-from mlcat_ingest.catalog.schema.values import Direction, RelatedEntity, RelatedPage, UrnPage, Write
+from mlcat_ingest.catalog.schema.values import (
+    Direction,
+    EdgeQuery,
+    RelatedEntity,
+    RelatedPage,
+    UrnPage,
+    Write,
+)
 from mlcat_ingest.catalog.store import rows
 from mlcat_ingest.catalog.store.store import Store
-from support.catalog_store import counts, named, open_store
+from support.catalog_store import counts, incoming, named, open_store, outgoing
 
 GROUP = "urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,g,PROD)"
 FEATURE = "urn:li:mlFeature:(t,{})"
@@ -64,7 +71,7 @@ def test_reading_many_takes_few_statements(store: Store, monkeypatch: pytest.Mon
     event.listen(store._engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
     urns = [model(n) for n in range(5)]
     store.get_many(urns)
-    store.related_entities(urns, None, Direction.OUTGOING)
+    store.related_entities(urns, EdgeQuery(None, Direction.OUTGOING))
     assert len([one for one in statements if one.startswith("SELECT")]) == 2
     monkeypatch.setattr(rows, "CHUNK", 2)
     statements.clear()
@@ -73,19 +80,19 @@ def test_reading_many_takes_few_statements(store: Store, monkeypatch: pytest.Mon
 
 
 def test_incoming_edges_come_in_pages_oldest_first(store: Store) -> None:
-    page = store.related_entities([GROUP], ["MemberOf"], Direction.INCOMING, 1, 2)[GROUP]
+    page = incoming(store, GROUP, "MemberOf", start=1, count=2)
     assert page == RelatedPage(
         5, (RelatedEntity(model(1), "MemberOf"), RelatedEntity(model(2), "MemberOf"))
     )
-    beyond = store.related_entities([GROUP], ["MemberOf"], Direction.INCOMING, 10, 2)[GROUP]
+    beyond = incoming(store, GROUP, "MemberOf", start=10, count=2)
     assert beyond == RelatedPage(5, ())
-    assert store.related_entities([GROUP], ["Consumes"], Direction.INCOMING)[GROUP] == RelatedPage()
-    none = store.related_entities([GROUP], ["MemberOf"], Direction.INCOMING, 0, 0)[GROUP]
+    assert incoming(store, GROUP, "Consumes") == RelatedPage()
+    none = incoming(store, GROUP, "MemberOf", start=0, count=0)
     assert none == RelatedPage(5, ())
 
 
 def test_outgoing_edges_come_by_relationship_and_urn(store: Store) -> None:
-    found = store.related_entities([model(3), model(4), GROUP], None, Direction.OUTGOING)
+    found = store.related_entities([model(3), model(4), GROUP], EdgeQuery(None, Direction.OUTGOING))
     assert found[GROUP] == RelatedPage()
     assert found[model(3)].entities == (
         RelatedEntity(FEATURE.format(3), "Consumes"),
@@ -99,9 +106,9 @@ def test_edges_follow_the_aspect(store: Store) -> None:
     store.write([Write(model(0), "mlModelProperties", {"groups": []})])
     store.write([Write(model(1), "mlModelProperties", {"groups": [GROUP, GROUP]})])
     store.delete(model(2))
-    page = store.related_entities([GROUP], ["MemberOf"], Direction.INCOMING)[GROUP]
+    page = incoming(store, GROUP, "MemberOf")
     assert [end.urn for end in page.entities] == [model(1), model(3), model(4)]
-    assert store.related_entities([model(0)], None, Direction.OUTGOING)[model(0)].total == 0
+    assert outgoing(store, model(0)).total == 0
 
 
 def test_entities_are_counted_and_listed_by_type(store: Store) -> None:
@@ -133,4 +140,4 @@ def test_more_names_than_there_can_be_are_refused(store: Store) -> None:
     with pytest.raises(BadRequestError, match="more than 1,000 names of aspects"):
         store.get_many([model(0)], names)
     with pytest.raises(BadRequestError, match="more than 1,000 names of relationships"):
-        store.related_entities([model(0)], names, Direction.OUTGOING)
+        store.related_entities([model(0)], EdgeQuery(names, Direction.OUTGOING))

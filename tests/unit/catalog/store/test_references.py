@@ -2,7 +2,11 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR, Direction, Reference, References
+from mlcat_ingest.catalog.schema.values import (
+    UNKNOWN_ACTOR,
+    Reference,
+    References,
+)
 from mlcat_ingest.catalog.store import graph
 from mlcat_ingest.catalog.store.graph import (
     delete_references,
@@ -10,7 +14,7 @@ from mlcat_ingest.catalog.store.graph import (
     without_reference,
 )
 from mlcat_ingest.catalog.store.store import Store
-from support.catalog_store import feature, group, model, put, table
+from support.catalog_store import feature, group, incoming, model, put, table
 
 TAG, OTHER = "urn:li:tag:a", "urn:li:tag:b"
 ADA, BOB = "urn:li:corpuser:ada", "urn:li:corpuser:bob"
@@ -85,8 +89,8 @@ def test_references_are_found_and_then_gone(store: Store, monkeypatch: pytest.Mo
     found = store.read(lambda c: find_references(c, TAG))
     assert found == References(5, tuple(Reference(urn, "TaggedWith", "globalTags") for urn in urns))
     assert delete_references(store, TAG) == found
-    assert store.related_entities([TAG], None, Direction.INCOMING)[TAG].total == 0
-    assert store.related_entities([OTHER], None, Direction.INCOMING)[OTHER].total == 1
+    assert incoming(store, TAG).total == 0
+    assert incoming(store, OTHER).total == 1
     held = store.get_many(urns)
     assert [held[urn]["globalTags"].value for urn in urns] == [{"tags": []}] * 5
     assert held[urns[0]]["globalTags"].modified_by == UNKNOWN_ACTOR

@@ -5,12 +5,11 @@ from typing import Any, Final
 
 from graphql import GraphQLResolveInfo
 
-from mlcat_ingest.catalog.schema.values import NO_RUN, UNKNOWN_ACTOR, Direction
+from mlcat_ingest.catalog.schema.values import NO_RUN, UNKNOWN_ACTOR, Direction, EdgeQuery
 from mlcat_ingest.catalog.store.prepare import owner_type
 from mlcat_ingest.catalog.web.graphql.resolvers import (
     KINDS,
     Cohort,
-    Edges,
     Fields,
     Node,
     Record,
@@ -126,14 +125,14 @@ def _relationships(
         raise bad_request(f"types: more than {_MOST_TYPES}")
     start, count = page_of(inputs, _RELATIONSHIPS_COUNT, context_of(info).limits)
     direction = inputs["direction"]
-    edges = Edges(
+    edges = EdgeQuery(
         frozenset(inputs["types"]),
         Direction(direction),
         start,
         count,
         include_removed=inputs["includeSoftDelete"] is not False,
     )
-    page = node.cohort.related_page(node.urn, edges)
+    page = node.cohort.page(node.urn, edges)
     others = nodes_in(info, (other.urn for other in page.entities))
     entries = [
         {"type": other.relationship, "direction": direction, "entity": others.get(other.urn)}
@@ -297,8 +296,8 @@ def _related_documents(
     node: Node, info: GraphQLResolveInfo, **arguments: Mapping[str, Any]
 ) -> dict[str, Any]:
     start, count = page_of(arguments["input"], _DOCUMENTS_COUNT, context_of(info).limits)
-    incoming = Edges(_RELATED, Direction.INCOMING, start, count, include_removed=False)
-    page = node.cohort.related_page(node.urn, incoming)
+    incoming = EdgeQuery(_RELATED, Direction.INCOMING, start, count, include_removed=False)
+    page = node.cohort.page(node.urn, incoming)
     documents = nodes_in(info, (other.urn for other in page.entities)).values()
     return {"start": start, "count": count, "total": page.total, "documents": [*documents]}
 

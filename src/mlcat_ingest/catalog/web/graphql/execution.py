@@ -21,7 +21,6 @@ from typing import Any, Final
 
 from graphql import (
     DocumentNode,
-    ExecutionResult,
     FieldNode,
     FragmentDefinitionNode,
     FragmentSpreadNode,
@@ -38,7 +37,7 @@ from graphql import (
     OperationDefinitionNode,
     OperationType,
     SelectionSetNode,
-    execute,
+    execute_sync,
     get_nullable_type,
     get_operation_ast,
     parse,
@@ -51,11 +50,10 @@ from mlcat_ingest.catalog.errors import (
     BadRequestError,
     CatalogError,
     ForbiddenError,
-    QueryTooComplexError,
 )
-from mlcat_ingest.catalog.limits import Limits
+from mlcat_ingest.catalog.limits import DEFAULT_LIMITS, Limits
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.graphql.resolvers import Context, StopQuery, plain
+from mlcat_ingest.catalog.web.graphql.resolvers import Context, StopQuery, context_of, plain
 from mlcat_ingest.catalog.web.graphql.schema import executable_schema
 from mlcat_ingest.catalog.web.graphql.wording import (
     ABORTED,
@@ -88,15 +86,13 @@ def check_complexity(document: DocumentNode, limits: Limits) -> None:
     """Check every operation of `document`, and every fragment that none of them uses.
 
     Raises:
-        QueryTooComplexError: a limit is passed; the sentence names it.
+        StopQuery: a limit is passed; the sentence names it.
 
     Cost: linear in the limits, however large the document would be when spread out.
     """
     written = _fields_written(document)
     if written > limits.query_fields:
-        raise QueryTooComplexError(
-            f"maximum query complexity exceeded {written} > {limits.query_fields}"
-        )
+        raise StopQuery(f"maximum query complexity exceeded {written} > {limits.query_fields}")
     _Check(document, limits).run()
 
 
@@ -133,11 +129,11 @@ class _Check:
 
     def _visit(self, sets: Sequence[SelectionSetNode], depth: int, most: int) -> None:
         if depth > most:
-            raise QueryTooComplexError(f"maximum query depth exceeded {depth} > {most}")
+            raise StopQuery(f"maximum query depth exceeded {depth} > {most}")
         for fields in self._merge(sets):
             self._pairs += len(fields) * (len(fields) - 1) // 2
             if self._pairs > MAX_PAIRS:
-                raise QueryTooComplexError("the query repeats the same fields too often")
+                raise StopQuery("the query repeats the same fields too often")
             if below := [field.selection_set for field in fields if field.selection_set]:
                 is_introspection = fields[0].name.value in _INTROSPECTION
                 self._visit(below, depth + 1, MAX_SCHEMA_DEPTH if is_introspection else most)
@@ -156,7 +152,7 @@ class _Check:
         for selection in selected.selections:
             self._met += 1
             if self._met > MAX_REPEATS:
-                raise QueryTooComplexError("the query repeats its fragments too often")
+                raise StopQuery("the query repeats its fragments too often")
             if isinstance(selection, FieldNode):
                 yield selection
             elif isinstance(selection, InlineFragmentNode):
@@ -208,8 +204,8 @@ def _prepare(query: str, limits: Limits) -> _PreparedQuery:
         too_long = _TOO_MANY_TOKENS in error.message
         refusal = _too_long(limits.query_tokens, "'grammar' tokens") if too_long else None
         return _PreparedQuery(None, (refusal or syntax_error(query, error),))
-    except QueryTooComplexError as error:
-        return _PreparedQuery(None, (query_error(error.message, ABORTED),))
+    except StopQuery as error:
+        return _PreparedQuery(None, (query_error(str(error), ABORTED),))
     except RecursionError:
         return _PreparedQuery(None, (query_error("the query is nested too deeply", ABORTED),))
     if errors:
@@ -237,70 +233,55 @@ _FETCHING: Final = {"classification": "DataFetchingException"}
 _TYPES: Final = {400: "BAD_REQUEST", 404: "NOT_FOUND", 422: "BAD_REQUEST"}
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """The body of a GraphQL request."""
+def answer(
+    store: Store,
+    query: str,
+    variables: Mapping[str, Any],
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    operation_name: str | None = None,
+    may_write: bool = True,
+) -> dict[str, Any]:
+    """Return the response body: `data`, `errors` only if there are any, empty `extensions`.
 
-    query: str
-    variables: Mapping[str, Any]
-    operation_name: str | None = None
-    may_write: bool = True
+    Cost: about 0.5 ms CPU for one entity when the query is in the cache; a few SQL statements a
+    level of the query, however many entities there are on it.
 
-
-class GraphQLEndpoint:
-    """Answers GraphQL requests from one store."""
-
-    def __init__(self, store: Store, limits: Limits) -> None:
-        self._store = store
-        self._limits = limits
-
-    def answer(self, request: Request) -> dict[str, Any]:
-        """Return the response body: `data`, `errors` only if there are any, empty `extensions`.
-
-        Cost: about 0.5 ms CPU for one entity when the query is in the cache; a few SQL statements
-        a level of the query, however many entities there are on it.
-
-        Raises:
-            BadRequestError: no operation of the query, or not a single one, is meant.
-            ForbiddenError: the operation is a mutation, and the request may not write.
-        """
-        prepared = prepare(request.query, self._limits)
-        if prepared.document is None:
-            return _body(None, prepared.errors)
-        operation = get_operation_ast(prepared.document, request.operation_name)
-        if operation is None:
-            raise BadRequestError(
-                "operationName: there is no such operation, or the query has several and none is "
-                "named"
-            )
-        if not request.may_write and operation.operation is not OperationType.QUERY:
-            raise ForbiddenError("this token only permits reading")
-        schema = executable_schema()
-        if schema.get_root_type(operation.operation) is None:
-            message = f"Schema is not configured for {operation.operation.value}s."
-            return _body(None, [query_error(message, "OperationNotSupported", [operation])])
-        variables = _with_converted_scalars(schema, operation, request.variables)
-        try:
-            result = execute(
-                schema,
-                prepared.document,
-                context_value=Context(self._store, self._limits),
-                variable_values=variables,
-                operation_name=request.operation_name,
-                field_resolver=plain,
-                middleware=[_LimitedResolution()],
-                # No resolver of ours is asynchronous, which spares a check a value.
-                is_awaitable=lambda _value: False,
-            )
-        except StopQuery as stopped:
-            return _body(None, [query_error(str(stopped), ABORTED)])
-        if not isinstance(result, ExecutionResult):
-            raise TypeError("a resolver is asynchronous")
-        errors = result.errors or []
-        if result.data is None and errors and errors[0].path is None:
-            # Nothing was read: the variables do not fit. graphql-java stops at the first.
-            errors = [variable_error(errors[0])]
-        return _body(result.data, errors)
+    Raises:
+        BadRequestError: no operation of the query, or not a single one, is meant.
+        ForbiddenError: the operation is a mutation, and the request may not write.
+    """
+    prepared = prepare(query, limits)
+    if prepared.document is None:
+        return _body(None, prepared.errors)
+    operation = get_operation_ast(prepared.document, operation_name)
+    if operation is None:
+        raise BadRequestError(
+            "operationName: there is no such operation, or the query has several and none is named"
+        )
+    if not may_write and operation.operation is not OperationType.QUERY:
+        raise ForbiddenError("this token only permits reading")
+    schema = executable_schema()
+    if schema.get_root_type(operation.operation) is None:
+        message = f"Schema is not configured for {operation.operation.value}s."
+        return _body(None, [query_error(message, "OperationNotSupported", [operation])])
+    try:
+        result = execute_sync(
+            schema,
+            prepared.document,
+            context_value=Context(store, limits),
+            variable_values=_with_converted_scalars(schema, operation, variables),
+            operation_name=operation_name,
+            field_resolver=plain,
+            middleware=[_LimitedResolution()],
+        )
+    except StopQuery as stopped:
+        return _body(None, [query_error(str(stopped), ABORTED)])
+    errors = result.errors or []
+    if result.data is None and errors and errors[0].path is None:
+        # Nothing was read: the variables do not fit. graphql-java stops at the first.
+        errors = [variable_error(errors[0])]
+    return _body(result.data, errors)
 
 
 def _body(data: dict[str, Any] | None, errors: Sequence[GraphQLError]) -> dict[str, Any]:
@@ -340,7 +321,7 @@ class _LimitedResolution:
         self, resolver: Callable[..., Any], source: Any, info: GraphQLResolveInfo, **given: Any
     ) -> Any:
         """Return what `resolver` gives; the name is that of graphql-core."""
-        context: Context = info.context
+        context = context_of(info)
         self._values += 1
         if self._values > context.limits.query_values:
             raise StopQuery(
@@ -391,10 +372,20 @@ def graphql_routes(store: Store, limits: Limits) -> list[Route]:
     A body that is no GraphQL request gets a 400 in the service's error shape; a query that cannot
     be run is answered with 200 and `errors`, as DataHub's clients expect it.
     """
-    answers = GraphQLEndpoint(store, limits)
 
     def graphql(request: RequestContext) -> dict[str, Any]:
-        return answers.answer(_request(request))
+        fields = json_object(request.json())
+        if "query" not in fields:
+            raise BadRequestError("query: missing")
+        others = read_value(fields, _OTHERS)
+        return answer(
+            store,
+            _query_text(fields["query"]),
+            others["variables"],
+            limits=limits,
+            operation_name=others.get("operationName") or None,
+            may_write=request.may_write,
+        )
 
     handle = endpoint(graphql, limits)
     return [Route(path, handle, methods=["POST"]) for path in ("/api/graphql", "/api/v2/graphql")]
@@ -408,15 +399,6 @@ _OTHERS: Final[Schema] = {
     },
 }
 """What a request has beside its query."""
-
-
-def _request(request: RequestContext) -> Request:
-    fields = json_object(request.json())
-    if "query" not in fields:
-        raise BadRequestError("query: missing")
-    others = read_value(fields, _OTHERS)
-    operation = others.get("operationName") or None
-    return Request(_query_text(fields["query"]), others["variables"], operation, request.may_write)
 
 
 def _query_text(query: Any) -> str:

@@ -11,7 +11,13 @@ from uuid import uuid4
 from graphql import GraphQLResolveInfo
 
 from mlcat_ingest.catalog.errors import BadRequestError
-from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR, AspectVersion, Direction, Write
+from mlcat_ingest.catalog.schema.values import (
+    UNKNOWN_ACTOR,
+    AspectVersion,
+    Direction,
+    EdgeQuery,
+    Write,
+)
 from mlcat_ingest.catalog.store.edits import (
     Edit,
     add_labels,
@@ -151,9 +157,8 @@ def _after_leaving(store: Store, version_set: str, urn: str) -> list[Write]:
     set_properties = _read_aspect(store, version_set, VERSION_SET_PROPERTIES)
     if set_properties is None or set_properties.value["latest"] != urn:
         return []
-    page = store.related_entities(
-        [version_set], {"VersionOf"}, Direction.INCOMING, 0, _MOST_VERSIONS
-    )
+    query = EdgeQuery({"VersionOf"}, Direction.INCOMING, 0, _MOST_VERSIONS)
+    page = store.related_entities([version_set], query)
     others = {version.urn for version in page[version_set].entities} - {urn}
     versions = store.get_many(others, {VERSION_PROPERTIES})
     order = {

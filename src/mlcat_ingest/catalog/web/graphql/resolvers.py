@@ -9,7 +9,6 @@ entity.
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from graphql import (
@@ -29,8 +28,8 @@ from graphql import (
 )
 
 from mlcat_ingest.catalog.limits import Limits
-from mlcat_ingest.catalog.schema.values import AspectVersion, Direction, RelatedPage
-from mlcat_ingest.catalog.store.graph import LineagePage, LineageQuery, lineage
+from mlcat_ingest.catalog.schema.values import AspectVersion, EdgeQuery, RelatedPage
+from mlcat_ingest.catalog.store.graph import LineageQuery, lineage
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.registry import ENTITY_TYPES as _ALL
@@ -42,17 +41,6 @@ NEIGHBOURS: Final = 1_000
 
 EDGES_AT_ONCE: Final = 100_000
 """Most edges that are read at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Edges:
-    """A query for a page of the edges of an entity."""
-
-    relationships: frozenset[str]
-    direction: Direction
-    start: int
-    count: int
-    include_removed: bool = True
 
 
 Place = tuple[str, ...]
@@ -112,7 +100,7 @@ class Loader:
 class Cohort:
     """Entities that were found side by side and are loaded together."""
 
-    __slots__ = ("_children", "_lineage", "_members", "_places", "_related", "_requested", "loader")
+    __slots__ = ("_children", "_members", "_pages", "_places", "_requested", "loader")
 
     def __init__(self, loader: Loader, members: Members) -> None:
         """Make a cohort of `members`, URNs or a function that finds them when they are needed."""
@@ -121,8 +109,7 @@ class Cohort:
         self._places: dict[str, int] | None = None
         self._requested: set[str] = set()
         self._children: dict[Place, Cohort] = {}
-        self._related: dict[Edges, dict[str, RelatedPage]] = {}
-        self._lineage: dict[LineageQuery, dict[str, LineagePage]] = {}
+        self._pages: dict[EdgeQuery | LineageQuery, dict[str, RelatedPage]] = {}
 
     def child(self, place: Place) -> "Cohort":
         """Return the cohort of what all members together refer to at a place."""
@@ -176,28 +163,16 @@ class Cohort:
             self.loader.load(self._neighbours(urn), _EXISTENCE)
         return self.loader.exists(urn)
 
-    def related_page(self, urn: str, edges: Edges) -> RelatedPage:
+    def page(self, urn: str, query: EdgeQuery | LineageQuery) -> RelatedPage:
         """Return a page of the edges of one of the members, and read its neighbours' with it."""
-        pages = self._related.setdefault(edges, {})
+        pages = self._pages.setdefault(query, {})
         if urn not in pages:
-            pages.update(
-                self.loader.store.related_entities(
-                    self._neighbours(urn, _at_once(edges.count)),
-                    edges.relationships,
-                    edges.direction,
-                    edges.start,
-                    edges.count,
-                    include_removed=edges.include_removed,
-                )
-            )
-        return pages[urn]
-
-    def lineage_page(self, urn: str, query: LineageQuery) -> LineagePage:
-        """Return a page of the lineage of one of the members, and read its neighbours' with it."""
-        pages = self._lineage.setdefault(query, {})
-        if urn not in pages:
-            neighbours = self._neighbours(urn, _at_once(query.count))
-            pages.update(self.loader.store.read(lineage, neighbours, query))
+            at_once = min(NEIGHBOURS, max(1, EDGES_AT_ONCE // max(query.count, 1)))
+            store, urns = self.loader.store, self._neighbours(urn, at_once)
+            if isinstance(query, LineageQuery):
+                pages.update(store.read(lineage, urns, query))
+            else:
+                pages.update(store.related_entities(urns, query))
         return pages[urn]
 
 
@@ -210,11 +185,6 @@ def _texts_at(value: object, path: Sequence[str]) -> Iterator[str]:
         yield from _texts_at(value.get(path[0]), path[1:])
     elif not path and isinstance(value, str):
         yield value
-
-
-def _at_once(count: int) -> int:
-    """Return for how many entities a page of `count` edges may be read in one go."""
-    return min(NEIGHBOURS, max(1, EDGES_AT_ONCE // max(count, 1)))
 
 
 KINDS: Final = {name: kind for name, kind in _ALL.items() if kind.enum != "OTHER"}
@@ -343,9 +313,7 @@ class Context:
 
 def context_of(info: GraphQLResolveInfo) -> Context:
     """Return the context of the request that `info` belongs to."""
-    context = info.context
-    if not isinstance(context, Context):
-        raise TypeError(f"the context is a {type(context).__name__}")
+    context: Context = info.context
     return context
 
 

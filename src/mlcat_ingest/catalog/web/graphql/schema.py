@@ -17,7 +17,6 @@ from graphql import (
     GraphQLObjectType,
     GraphQLOutputType,
     GraphQLResolveInfo,
-    GraphQLScalarType,
     GraphQLSchema,
     GraphQLUnionType,
     InputObjectTypeDefinitionNode,
@@ -53,16 +52,20 @@ from mlcat_ingest.catalog.web.graphql.resolvers import (
     stored_at,
 )
 from mlcat_ingest.catalog.web.graphql.search import LINEAGE, LINEAGE_SEARCH, SEARCH
-from mlcat_ingest.metadata.registry import ASPECTS
 
-_TABLES: Final[Sequence[Mapping[str, Fields]]] = (
-    {"Query": LOOK_UPS, "Mutation": MUTATIONS},
-    TYPES,
-    RECORDS,
-    SEARCH,
-    LINEAGE_SEARCH,
-)
-"""Object type and field to resolver, a table a subject."""
+RESOLVERS: Final[Mapping[tuple[str, str], Resolver | str | int]] = {
+    (owner, name): given
+    for table in (
+        {"Query": LOOK_UPS, "Mutation": MUTATIONS},
+        TYPES,
+        RECORDS,
+        SEARCH,
+        LINEAGE_SEARCH,
+    )
+    for owner, fields in table.items()
+    for name, given in fields.items()
+}
+"""Object type and field to what resolves it, for fields that mean something of their own."""
 
 _ENTITY_FIELDS: Final[Fields] = {**ENTITY, **GOVERNED, **LINEAGE}
 """The resolvers of entities' fields, for types whose table does not name the field."""
@@ -88,70 +91,42 @@ _INT64: Final = range(-(2**63), 2**63)
 
 @lru_cache(maxsize=1)
 def executable_schema() -> GraphQLSchema:
-    """Return the schema with its resolvers; it is made once a process.
-
-    Raises:
-        TypeError: a resolver has no field in the SDL, or a field of an entity has no resolver.
-    """
+    """Return the schema with its resolvers; it is made once a process."""
     schema = build_ast_schema(_schema_document())
-    for table in _TABLES:
-        for name, fields in table.items():
-            _attach(_object_type(schema, name), fields)
     for named in schema.type_map.values():
-        if isinstance(named, GraphQLObjectType):
-            _complete(named)
+        if isinstance(named, GraphQLObjectType) and not named.name.startswith("__"):
+            for name, field in named.fields.items():
+                field.resolve = _resolver_of(named, name, field)
         elif isinstance(named, GraphQLInterfaceType | GraphQLUnionType):
             named.resolve_type = _type_name
-    _make_long(schema.type_map["Long"])
+    # mypy takes an assignment to a method for a mistake.
+    vars(schema.type_map["Long"]).update(
+        serialize=_long, parse_value=_long, parse_literal=_long_literal
+    )
     return schema
 
 
-def _object_type(schema: GraphQLSchema, name: str) -> GraphQLObjectType:
-    kind = schema.type_map.get(name)
-    if not isinstance(kind, GraphQLObjectType):
-        raise TypeError(f"resolvers for {name}, which is not an object type of the schema")
-    return kind
-
-
-def _attach(owner: GraphQLObjectType, fields: Fields) -> None:
-    for name, given in fields.items():
-        if name not in owner.fields:
-            raise TypeError(f"a resolver for {owner.name}.{name}, which is not in the schema")
-        owner.fields[name].resolve = _resolver(given, owner.fields[name].type)
+def _resolver_of(owner: GraphQLObjectType, name: str, field: GraphQLField) -> Resolver | None:
+    """Return the resolver of a field; None is `plain`."""
+    if _is_unanswered(field):
+        return _null
+    given = RESOLVERS.get((owner.name, name))
+    if given is None:
+        given = _ENTITY_FIELDS.get(name, name) if is_entity(owner) else _RECORD_FIELDS.get(name)
+    wanted, named = field.type, get_named_type(field.type)
+    is_list_of_records = isinstance(wanted, GraphQLNonNull) and is_list_type(wanted.of_type)
+    if given is None and (is_list_of_records or is_entity(named)):
+        given = name
+    resolve = None if given is None else _resolver(given, wanted)
+    return (
+        _enum_resolver(resolve or plain, named) if isinstance(named, GraphQLEnumType) else resolve
+    )
 
 
 def _resolver(given: Resolver | str | int, wanted: GraphQLOutputType) -> Resolver:
     if isinstance(given, str):
         return stored_at(given, wanted)
     return given if callable(given) else lambda node, _info: node.part(given)
-
-
-def _complete(owner: GraphQLObjectType) -> None:
-    """Give fields without a resolver the common one, and enum fields their check of values."""
-    for name, field in owner.fields.items():
-        if _is_unanswered(field):
-            field.resolve = _null
-        if field.resolve is None:
-            field.resolve = _common_resolver(owner, name, field.type)
-        enum = get_named_type(field.type)
-        if isinstance(enum, GraphQLEnumType) and not owner.name.startswith("__"):
-            field.resolve = _enum_resolver(field.resolve or plain, enum)
-
-
-def _common_resolver(
-    owner: GraphQLObjectType, name: str, wanted: GraphQLOutputType
-) -> Resolver | None:
-    """Return the resolver of a field that its type's table does not name; None is `plain`."""
-    if is_entity(owner):
-        if name not in _ENTITY_FIELDS and name not in ASPECTS:
-            raise TypeError(f"no resolver for {owner.name}.{name}")
-        return _resolver(_ENTITY_FIELDS.get(name, name), wanted)
-    if name in _RECORD_FIELDS:
-        return _resolver(_RECORD_FIELDS[name], wanted)
-    is_list_of_records = isinstance(wanted, GraphQLNonNull) and is_list_type(wanted.of_type)
-    return (
-        stored_at(name, wanted) if is_list_of_records or is_entity(get_named_type(wanted)) else None
-    )
 
 
 def _is_unanswered(field: GraphQLField) -> bool:
@@ -201,13 +176,6 @@ def _long_literal(node: ValueNode, _variables: object = None) -> int:
     if not isinstance(node, IntValueNode):
         raise GraphQLError("Long cannot represent this literal", node)
     return _long(int(node.value))
-
-
-def _make_long(scalar: object) -> None:
-    if not isinstance(scalar, GraphQLScalarType):
-        raise TypeError("the schema has no scalar Long")
-    # mypy takes an assignment to a method for a mistake.
-    vars(scalar).update(serialize=_long, parse_value=_long, parse_literal=_long_literal)
 
 
 def _schema_document() -> DocumentNode:

@@ -302,7 +302,7 @@ def _lineage(
 ) -> dict[str, Any]:
     inputs = arguments["input"]
     start, count = page_of(inputs, _LINEAGE_COUNT, context_of(info).limits)
-    page = node.cohort.lineage_page(
+    page = node.cohort.page(
         node.urn,
         LineageQuery(
             upstream=inputs["direction"] == "UPSTREAM",

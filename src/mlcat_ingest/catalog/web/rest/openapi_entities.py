@@ -21,7 +21,7 @@ from mlcat_ingest.catalog.errors import (
     VersionConflictError,
 )
 from mlcat_ingest.catalog.limits import NAMES
-from mlcat_ingest.catalog.schema.values import AspectVersion, Change, Direction, Write
+from mlcat_ingest.catalog.schema.values import AspectVersion, Change, Direction, EdgeQuery, Write
 from mlcat_ingest.catalog.store.prepare import check_aspect_name, check_urn
 from mlcat_ingest.catalog.web.http import (
     Answer,
@@ -359,14 +359,13 @@ class RelationshipReads(Resource):
         params = request.params
         urn, start = params["urn"], params["start"]
         raw_parts(urn)
-        found = self._store.related_entities(
-            [urn],
+        query = EdgeQuery(
             params["relationshipTypes"],
             Direction(params["direction"]),
             start,
             min(params["count"], self._limits.page_size),
         )
-        page = found[urn]
+        page = self._store.related_entities([urn], query)[urn]
         entities = [
             {"urn": other.urn, "relationshipType": other.relationship} for other in page.entities
         ]

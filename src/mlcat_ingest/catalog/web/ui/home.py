@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
-from mlcat_ingest.catalog.schema.values import Direction
+from mlcat_ingest.catalog.schema.values import Direction, EdgeQuery
 from mlcat_ingest.catalog.search.request import Condition, Criterion, SearchRequest
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import list_tasks
@@ -98,9 +98,8 @@ def _recent_runs(store: Store) -> Listing:
     with_status = Criterion("status", condition=Condition.EXISTS)
     request = replace(newest("mlModel", 0, _RUNS), any_of=((with_status,),))
     rows = rows_of(store, [hit.urn for hit in store.search(request).hits])
-    pages = store.related_entities(
-        [row.urn for row in rows], ["MemberOf"], Direction.OUTGOING, count=1
-    )
+    membership = EdgeQuery(["MemberOf"], Direction.OUTGOING, count=1)
+    pages = store.related_entities([row.urn for row in rows], membership)
     groups = {urn: page.entities[0].urn for urn, page in pages.items() if page.entities}
     names = names_of(store, list(groups.values()))
     links = {urn: Piece(names[group], entity_href(group)) for urn, group in groups.items()}

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.graphql.execution import GraphQLEndpoint, Request
+from mlcat_ingest.catalog.web.graphql.execution import answer
 from support.catalog_graphql import ask
 from support.catalog_store import feature, group, model, put, table
 
@@ -211,7 +210,7 @@ def test_a_urn_that_cannot_be_meant_is_an_error_with_a_code(
     store: Store, root: str, urn: str, says: str
 ) -> None:
     query = f"query ($urn: String!) {{ {root}(urn: $urn) {{ urn }} }}"
-    reply = GraphQLEndpoint(store, DEFAULT_LIMITS).answer(Request(query, {"urn": urn}))
+    reply = answer(store, query, {"urn": urn})
     assert reply["data"] == {root: None}
     (error,) = reply["errors"]
     assert says in error["message"]
@@ -259,5 +258,5 @@ def test_entities_in_the_order_asked_for(store: Store) -> None:
 def test_the_parts_of_a_urn_count_where_the_entity_is_read(store: Store, urn: str) -> None:
     assert set(read(store, "entity", urn, "urn type __typename")) == {"urn", "type", "__typename"}
     query = f'{{ entity(urn: "{urn}") {{ exists }} }}'
-    reply = GraphQLEndpoint(store, DEFAULT_LIMITS).answer(Request(query, {}))
+    reply = answer(store, query, {})
     assert ("errors" in reply) is ("NOENV" not in urn)

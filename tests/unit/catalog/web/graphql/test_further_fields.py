@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.graphql.execution import GraphQLEndpoint, Request
+from mlcat_ingest.catalog.web.graphql.execution import answer
 from support.catalog_graphql import read
 from support.catalog_store import MLFLOW, feature, group, model, put, table
 
@@ -310,9 +309,7 @@ def relationships(store: Store, urn: str, **inputs: Any) -> Any:
     query = """query ($urn: String!, $inputs: RelationshipsInput!) { entity(urn: $urn) {
         relationships(input: $inputs) { start count total
             relationships { type direction entity { urn type } } } } }"""
-    reply = GraphQLEndpoint(store, DEFAULT_LIMITS).answer(
-        Request(query, {"urn": urn, "inputs": inputs})
-    )
+    reply = answer(store, query, {"urn": urn, "inputs": inputs})
     assert "errors" not in reply, reply["errors"]
     return reply["data"]["entity"]["relationships"]
 
@@ -376,9 +373,7 @@ def test_edges_that_cannot_be_asked_for(store: Store, inputs: dict[str, Any]) ->
     query = """query ($urn: String!, $inputs: RelationshipsInput!) { mlModel(urn: $urn) {
         name relationships(input: $inputs) { total } } }"""
     full = {"types": [], "direction": "OUTGOING", **inputs}
-    reply = GraphQLEndpoint(store, DEFAULT_LIMITS).answer(
-        Request(query, {"urn": model("m"), "inputs": full})
-    )
+    reply = answer(store, query, {"urn": model("m"), "inputs": full})
     assert reply["data"] == {"mlModel": {"name": "m", "relationships": None}}
     assert reply["errors"][0]["extensions"]["code"] == 400
 

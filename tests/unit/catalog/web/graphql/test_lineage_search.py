@@ -7,7 +7,7 @@ import pytest
 
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.graphql.execution import GraphQLEndpoint, Request
+from mlcat_ingest.catalog.web.graphql.execution import answer
 from support.catalog_graphql import ask, refused
 from support.catalog_store import feature, group, model, put
 
@@ -166,7 +166,7 @@ def test_how_far_and_how_wide(graph: Store) -> None:
     assert set(wide.values()) == {1}
     inputs = {"urn": group("g"), "direction": "UPSTREAM"}
     small = replace(DEFAULT_LIMITS, page_size=2)
-    reply = GraphQLEndpoint(graph, small).answer(Request(QUERY, {"input": inputs}))
+    reply = answer(graph, QUERY, {"input": inputs}, limits=small)
     page = reply["data"]["scrollAcrossLineage"]
     degrees = [one["degree"] for one in page["searchResults"]]
     assert (sorted(degrees), page["isPartial"]) == ([1, 2], True), "the nearest are kept"

@@ -6,15 +6,14 @@ from typing import Any
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.graphql.execution import GraphQLEndpoint, Request
+from mlcat_ingest.catalog.web.graphql.execution import answer
 from support.catalog_store import feature, group, model, put, statements, table
 
 
 def ask(store: Store, query: str) -> tuple[Any, int]:
     """Run a query and return its data and the number of statements it took."""
-    endpoint = GraphQLEndpoint(store, DEFAULT_LIMITS)
     with statements(store) as seen:
-        reply = endpoint.answer(Request(query, {}))
+        reply = answer(store, query, {})
     assert "errors" not in reply, reply["errors"]
     return reply["data"], len(seen)
 
@@ -129,10 +128,7 @@ def test_long_lists_are_read_in_stretches_as_far_as_they_are_shown(store: Store)
     # Three stretches, each of features and of edges; the first feature is read twice.
     assert taken <= 8
 
-    stopped = GraphQLEndpoint(store, replace(DEFAULT_LIMITS, query_values=300))
     with statements(store) as seen:
-        assert (
-            "too many values; the limit is 300"
-            in stopped.answer(Request(query, {}))["errors"][0]["message"]
-        )
+        reply = answer(store, query, {}, limits=replace(DEFAULT_LIMITS, query_values=300))
+    assert "too many values; the limit is 300" in reply["errors"][0]["message"]
     assert len(seen) <= 4

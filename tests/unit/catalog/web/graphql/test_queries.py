@@ -12,13 +12,7 @@ from mlcat_ingest.catalog.limits import DEFAULT_LIMITS, Limits
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.app import create_app
 from mlcat_ingest.catalog.web.graphql import execution, schema
-from mlcat_ingest.catalog.web.graphql.execution import (
-    CACHED_CHARS,
-    GraphQLEndpoint,
-    Request,
-    prepare,
-)
-from mlcat_ingest.catalog.web.graphql.resolvers import plain
+from mlcat_ingest.catalog.web.graphql.execution import CACHED_CHARS, answer, prepare
 from support.asgi import Answer, call
 from support.catalog_store import feature, group, model, put, table
 
@@ -26,7 +20,7 @@ TYPENAME = "{ __typename }"
 
 
 def ask(store: Store, query: str, limits: Limits = DEFAULT_LIMITS, /, **variables: Any) -> Any:
-    return GraphQLEndpoint(store, limits).answer(Request(query, variables))
+    return answer(store, query, variables, limits=limits)
 
 
 def post(store: Store, body: bytes, path: str = "/api/graphql") -> Answer:
@@ -100,9 +94,8 @@ def test_fragments_aliases_variables_and_operation_names(store: Store) -> None:
           ... on MLModel { description }
           ... on MLModelGroup { description properties @include(if: $deep) { name } }
         }"""
-    reply = GraphQLEndpoint(store, DEFAULT_LIMITS).answer(
-        Request(query, {"m": model("m"), "g": group("g")}, "Both")
-    )
+    urns = {"m": model("m"), "g": group("g")}
+    reply = answer(store, query, urns, operation_name="Both")
     assert reply["data"] == {
         "first": {"kind": "MLModel", "urn": model("m"), "description": "d"},
         "second": {"kind": "MLModelGroup", "urn": group("g"), "description": "e"},
@@ -327,14 +320,6 @@ def test_an_error_of_the_catalog_keeps_its_words(
     assert reply["errors"][0]["message"] == "somebody else writes"
 
 
-def test_an_asynchronous_resolver_is_a_mistake(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(execution, "execute", lambda *_, **__: object())
-    with pytest.raises(TypeError, match="asynchronous"):
-        ask(store, TYPENAME)
-
-
 # --- the schema ----------------------------------------------------------------------------------
 
 
@@ -358,25 +343,6 @@ def test_long_literals() -> None:
     assert schema._long_literal(IntValueNode(value="12")) == 12
     with pytest.raises(GraphQLError, match="literal"):
         schema._long_literal(StringValueNode(value="12"))
-
-
-def test_a_table_that_does_not_fit_the_schema_is_noticed() -> None:
-    from graphql import GraphQLObjectType, build_schema
-
-    made = build_schema(
-        "interface Entity { urn: String } type A implements Entity { urn: String odd: Int }"
-        " type Query { a: A }"
-    )
-    kind = made.type_map["A"]
-    assert isinstance(kind, GraphQLObjectType)
-    with pytest.raises(TypeError, match=r"no resolver for A\.odd"):
-        schema._complete(kind)
-    with pytest.raises(TypeError, match="not in the schema"):
-        schema._attach(kind, {"nope": plain})
-    with pytest.raises(TypeError, match="not an object type"):
-        schema._object_type(made, "Entity")
-    with pytest.raises(TypeError, match="no scalar"):
-        schema._make_long(kind)
 
 
 def test_stored_text_that_an_enum_lacks_reads_as_null(store: Store) -> None:
@@ -404,12 +370,3 @@ def test_references_that_cannot_be_read_do_no_harm(store: Store) -> None:
     assert node_of("junk", cohort) is None
     for value in (None, "junk", ["junk", 1], {"tag": "junk"}):
         assert Record(node, {"tag": value}, ("globalTags", "tags")).entities("tag") == []
-
-
-def test_a_resolver_works_in_a_request_only() -> None:
-    from types import SimpleNamespace
-
-    from mlcat_ingest.catalog.web.graphql.resolvers import context_of
-
-    with pytest.raises(TypeError, match="the context is a NoneType"):
-        context_of(SimpleNamespace(context=None))  # type: ignore[arg-type]

@@ -4,8 +4,11 @@ import pytest
 from graphql import GraphQLNonNull, GraphQLObjectType, validate_schema
 
 from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.graphql.entity_types import ENTITY, GOVERNED
 from mlcat_ingest.catalog.web.graphql.resolvers import ENTITY_TYPES, KINDS
-from mlcat_ingest.catalog.web.graphql.schema import executable_schema
+from mlcat_ingest.catalog.web.graphql.schema import RESOLVERS, executable_schema
+from mlcat_ingest.catalog.web.graphql.search import LINEAGE
+from mlcat_ingest.metadata.registry import ASPECTS
 from support.catalog_graphql import read
 from support.catalog_store import put
 
@@ -70,6 +73,18 @@ def test_every_entity_type_has_a_name_and_a_form() -> None:
     assert set(values) == {*ENTITY_TYPES, "OTHER", "RESTRICTED"}
     forms = {made.name for made in schema.get_possible_types(schema.type_map["Entity"])}  # type: ignore[arg-type]
     assert {kind.type_name for kind in KINDS.values()} == forms
+
+
+def test_every_resolver_has_a_field_and_every_field_of_an_entity_is_resolved() -> None:
+    schema = executable_schema()
+    for owner, field in RESOLVERS:
+        assert field in schema.type_map[owner].fields  # type: ignore[attr-defined]
+    common = {*ENTITY, *GOVERNED, *LINEAGE, *ASPECTS}
+    for made in schema.get_possible_types(schema.type_map["Entity"]):  # type: ignore[arg-type]
+        own = {field for owner, field in RESOLVERS if owner == made.name}
+        others = made.fields.keys() - common - own
+        directives = [made.fields[name].ast_node.directives for name in others]
+        assert all(one[0].name.value == "unanswered" for one in directives), made.name
 
 
 def test_fields_that_are_never_answered_may_be_null(store: Store) -> None:

@@ -4,13 +4,12 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.graphql.execution import GraphQLEndpoint, Request
+from mlcat_ingest.catalog.web.graphql.execution import answer
 
 
 def errors(store: Store, query: str, **variables: Any) -> Any:
-    reply = GraphQLEndpoint(store, DEFAULT_LIMITS).answer(Request(query, variables))
+    reply = answer(store, query, variables)
     assert reply["data"] is None
     return reply["errors"]
 
