@@ -87,7 +87,7 @@ def _numbers(values: Sequence[Any]) -> list[Decimal]:
     return [numeric for value in values if (numeric := number(value)) is not None]
 
 
-class Pattern(Protocol):
+class _Pattern(Protocol):
     """The methods used of a regular expression compiled by RE2, whose library has no types."""
 
     @property
@@ -98,7 +98,7 @@ class Pattern(Protocol):
         """Return None where the pattern does not match the whole of `text`."""
 
 
-def _compile_pattern(text: str) -> Pattern:
+def _compile_pattern(text: str) -> _Pattern:
     """Return the regular expression `text`, compiled.
 
     Raises:
@@ -109,7 +109,7 @@ def _compile_pattern(text: str) -> Pattern:
         raise DefinitionError(f"is longer than {PATTERN_CHARS} characters")
     re2, options = _re2()
     try:
-        compiled: Pattern = re2.compile(text, options)
+        compiled: _Pattern = re2.compile(text, options)
     except re2.error as error:
         raise DefinitionError(f"is invalid: {error.args[0].decode()}") from error
     return compiled
@@ -128,12 +128,12 @@ def _re2() -> tuple[ModuleType, object]:
     return re2, options
 
 
-def matches(pattern: Pattern, text: str) -> bool:
+def matches(pattern: _Pattern, text: str) -> bool:
     """Return whether `pattern` matches the whole of `text`; a text that is too long never does."""
     return len(text) <= PATTERN_TEXT_CHARS and pattern.fullmatch(text) is not None
 
 
-def regex_match(have: Sequence[Any], patterns: Sequence[Pattern]) -> bool:
+def regex_match(have: Sequence[Any], patterns: Sequence[_Pattern]) -> bool:
     """Return whether one of `patterns` matches the whole of one of the values."""
     return any(matches(pattern, value) for value in _texts(have) for pattern in patterns)
 
@@ -195,7 +195,7 @@ class Comparison:
     path: str
     operator: str
     values: tuple[str, ...]
-    patterns: tuple[Pattern, ...] = field(default=(), compare=False, repr=False)
+    patterns: tuple[_Pattern, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,8 +405,8 @@ class _DefinitionReader:
             if number(value) is None:
                 self._problem(f"{place}.values[{index}]", f"{value[:80]!r} is not a number")
 
-    def _patterns(self, values: tuple[str, ...], place: str) -> tuple[Pattern, ...]:
-        patterns: list[Pattern] = []
+    def _patterns(self, values: tuple[str, ...], place: str) -> tuple[_Pattern, ...]:
+        patterns: list[_Pattern] = []
         self._pattern_count += len(values)
         if self._pattern_count > MAX_PATTERNS:
             sentence = f"more than {MAX_PATTERNS} regular expressions in the test"

@@ -197,10 +197,10 @@ class _KeywordIds:
         if document.keywords not in self._profiles:
             ids = sorted([self._ids[keyword] for keyword in document.keywords])
             tokens = " ".join([EVERY, *map(keyword_token, ids)])
-            self._profiles[document.keywords] = encode(ids), tokens
+            self._profiles[document.keywords] = _encode(ids), tokens
         rows = tuple([field[:2] for field in document.numeric_fields])
         if rows not in self._sets:
-            self._sets[rows] = encode({at for row in rows for at in self.of_names[row]})
+            self._sets[rows] = _encode({at for row in rows for at in self.of_names[row]})
         members, tokens = self._profiles[document.keywords]
         return _IndexEntry(members, self._sets[rows], (*document.columns, tokens))
 
@@ -224,7 +224,7 @@ def _find_keywords(connection: Connection, keywords: Sequence[Keyword]) -> dict[
     }
 
 
-def encode(ids: Collection[int]) -> str:
+def _encode(ids: Collection[int]) -> str:
     """Return a set of ids as text; equal sets have equal texts."""
     return " ".join(map(str, sorted(ids)))
 

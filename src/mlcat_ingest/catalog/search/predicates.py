@@ -76,7 +76,7 @@ PATTERNS: Final = frozenset({Condition.CONTAIN, Condition.START_WITH, Condition.
 """Conditions on a part of a text."""
 
 
-def text_compares(
+def _text_compares(
     column: ColumnElement[str], condition: Condition, values: Iterable[str]
 ) -> ColumnElement[bool]:
     """Return the condition that any of `values` compares so with a text; patterns know no case."""
@@ -92,7 +92,7 @@ def begins_with(column: ColumnElement[str], value: str) -> ColumnElement[bool]:
     return column.between(value, f"{value}\U0010ffff")
 
 
-def number_compares(
+def _any_number_compares(
     column: ColumnElement[Any], condition: Condition, values: Iterable[str]
 ) -> ColumnElement[bool]:
     """Return the condition that any of `values` compares so with a number.
@@ -164,7 +164,7 @@ class EntityPredicate:
         return not_(condition) if self.negated else condition
 
 
-def always(*, holds: bool) -> EntityPredicate:
+def _always(*, holds: bool) -> EntityPredicate:
     """Return the predicate of every entity, or else of none."""
     constant = true() if holds else false()
     expression = EVERYWHERE if holds else NOWHERE
@@ -276,18 +276,18 @@ def resolve(connection: Connection, criterion: Criterion) -> EntityPredicate:
     elif field in _EDGES:
         predicate = _edges(connection, _EDGES[field], criterion)
     elif field in _ALWAYS_THERE and criterion.condition is Condition.EXISTS:
-        predicate = always(holds=True)
+        predicate = _always(holds=True)
     elif field in _OTHERS:
         predicate = _OTHERS[field](criterion)
     else:
-        predicate = always(holds=False)
+        predicate = _always(holds=False)
     return replace(predicate, negated=criterion.negated)
 
 
 def _time(criterion: Criterion) -> EntityPredicate:
     column = TIMES[field_name(criterion.field).field]
     return _on_entity(
-        lambda row: number_compares(row.c[column], criterion.condition, criterion.values),
+        lambda row: _any_number_compares(row.c[column], criterion.condition, criterion.values),
         scans=True,
     )
 
@@ -305,11 +305,11 @@ def _number(connection: Connection, field: str, name: str, criterion: Criterion)
     query = select(keyword.c.id).where(keyword.c.field == field, keyword.c.value == name)
     keyword_id = connection.scalar(query)
     if keyword_id is None:
-        return always(holds=False)
+        return _always(holds=False)
     table = numeric_field
     having = table.c.keyword_id == keyword_id
     if criterion.condition is not Condition.EXISTS:
-        holds = number_compares(table.c.value, criterion.condition, criterion.values)
+        holds = _any_number_compares(table.c.value, criterion.condition, criterion.values)
         having = and_(having, holds)
     return _with_row(table.c.entity_id, having)
 
@@ -327,7 +327,7 @@ def _keywords(
         values = _entity_types(connection, values) if condition in _OF_WHOLE_VALUES else values
     if condition is not Condition.EXISTS:
         values = (*values, *_as_urns(field, condition, values))
-        query = query.where(text_compares(keyword.c.value, condition, values))
+        query = query.where(_text_compares(keyword.c.value, condition, values))
     ids = connection.scalars(query.limit(MAX_TOKENS + 1)).all()
     return _has_keyword(query, ids if len(ids) <= MAX_TOKENS else None)
 
@@ -366,7 +366,7 @@ def _edges(
             values += _urns_named(connection, values)
             if not any(value.startswith(_URN) for value in criterion.values):
                 condition = Condition.EQUAL
-        holds = and_(text_compares(edge.c.destination, condition, values), holds)
+        holds = and_(_text_compares(edge.c.destination, condition, values), holds)
     scans = condition in {*PATTERNS, Condition.IEQUAL, Condition.EXISTS}
     return _with_row(edge.c.source_id, holds, scans=scans)
 
@@ -376,7 +376,7 @@ def _tests(criterion: Criterion) -> EntityPredicate:
     values = {value.lower() for value in criterion.values}
     exists_only = criterion.condition is Condition.EXISTS
     if not exists_only and criterion.condition not in _OF_WHOLE_VALUES:
-        return always(holds=False)
+        return _always(holds=False)
     wanted = [name for name, value in TEST_STATES.items() if exists_only or value in values]
     holds = and_(edge.c.destination.in_(TESTS), edge.c.relationship.in_(wanted))
     return _with_row(edge.c.source_id, holds)
@@ -400,7 +400,7 @@ def _text(criterion: Criterion) -> EntityPredicate:
     if criterion.condition is Condition.EXISTS:
         return _has_text(phrase((), within=column, begins=True))
     if criterion.condition not in _OF_WHOLE_VALUES | PATTERNS:
-        return always(holds=False)
+        return _always(holds=False)
     phrases = [
         phrase(tokens, within=column, begins=begins, ends=ends, prefix=not ends)
         for tokens, _ in map(tokenize, criterion.values)
@@ -436,7 +436,7 @@ def _indexed_compares(
     """Return the condition on a text that has an index, which finds beginnings with their case."""
     if condition is Condition.START_WITH:
         return or_(false(), *(begins_with(column, value) for value in values))
-    return text_compares(column, condition, values)
+    return _text_compares(column, condition, values)
 
 
 def _namespace(criterion: Criterion) -> EntityPredicate:

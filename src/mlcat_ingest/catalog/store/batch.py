@@ -52,7 +52,7 @@ class _ExistingEntity(NamedTuple):
     is_new: bool = False
 
 
-class State(NamedTuple):
+class _State(NamedTuple):
     """The state that a write meets: version 0 and no time of change where there is nothing.
 
     A `default` is there without being stored.
@@ -70,7 +70,7 @@ class State(NamedTuple):
         return self.row.value if self.row is not None else self.default
 
 
-def refusal_of(write: Write, state: State) -> str | None:
+def _refusal_of(write: Write, state: _State) -> str | None:
     """Return why `write` may not go on from `state`; None if it may."""
     if (refusal := _unmet_condition(write, state)) is not None:
         return refusal
@@ -81,7 +81,7 @@ def refusal_of(write: Write, state: State) -> str | None:
     return None
 
 
-def _unmet_condition(write: Write, state: State) -> str | None:
+def _unmet_condition(write: Write, state: _State) -> str | None:
     """Return which condition of `write` does not hold, if one does not."""
     expected, actual = write.expected_version, str(state.version or NOT_STORED)
     if expected not in {None, actual}:
@@ -184,7 +184,7 @@ class Batch:
         if item.is_key or not (write.conditional or creates):
             return None
         state = self._state(item)
-        refusal = refusal_of(write, state)
+        refusal = _refusal_of(write, state)
         if refusal is None:
             return None
         if write.skip_if_exists and creates:
@@ -265,7 +265,7 @@ class Batch:
         return self._store(item, state, content)
 
     def _store_version(
-        self, item: PreparedWrite, state: State, content: StorableValue
+        self, item: PreparedWrite, state: _State, content: StorableValue
     ) -> WriteResult:
         """Store an aspect of a version or a version set, and what the service computes from it."""
         urn, name = item.write.urn, item.write.aspect
@@ -278,24 +278,26 @@ class Batch:
             self._apply_one(prepare(other._replace(system_metadata=metadata)))
         return written
 
-    def _state(self, item: PreparedWrite) -> State:
+    def _state(self, item: PreparedWrite) -> _State:
         known = self._entities.get(item.write.urn)
         if known is None:
-            return State()
+            return _State()
         row = self._rows.get((known.id, item.write.aspect))
         if row is not None:
-            return State(known, row, row.version, row.modified_ms)
+            return _State(known, row, row.version, row.modified_ms)
         if item.is_key:
-            return State(known, version=1, modified_ms=known.created_ms)
+            return _State(known, version=1, modified_ms=known.created_ms)
         if known.is_new:
-            return State(known)
+            return _State(known)
         default = default_aspect(item.write.urn, item.entity_type, item.write.aspect)
         if default is None:
-            return State(known)
+            return _State(known)
         text = dumps(default).decode()
-        return State(known, None, DEFAULT_VERSION, known.created_ms, text)
+        return _State(known, None, DEFAULT_VERSION, known.created_ms, text)
 
-    def _apply_patch(self, item: PreparedWrite, patch: Patch, state: State) -> StorableValue | None:
+    def _apply_patch(
+        self, item: PreparedWrite, patch: Patch, state: _State
+    ) -> StorableValue | None:
         """Return the patched value; None where the patch changes nothing."""
         name = item.write.aspect
         base = loads(state.text) if state.text is not None else None
@@ -311,7 +313,7 @@ class Batch:
             raise InvalidProposalError(f"{name}: {error}") from error
         return content_of(item.entity_type, name, value)
 
-    def _delete(self, item: PreparedWrite, state: State) -> WriteResult:
+    def _delete(self, item: PreparedWrite, state: _State) -> WriteResult:
         urn, name, known = item.write.urn, item.write.aspect, state.entity
         if known is None:
             return WriteResult(urn, name, 0, changed=False)
@@ -346,7 +348,7 @@ class Batch:
         self._changes.rows[key] = None
         self._changes.edges[key] = ()
 
-    def _store(self, item: PreparedWrite, state: State, content: StorableValue) -> WriteResult:
+    def _store(self, item: PreparedWrite, state: _State, content: StorableValue) -> WriteResult:
         write = item.write
         known = state.entity or self._create(item)
         if item.is_key:
@@ -376,7 +378,7 @@ class Batch:
         return created
 
     def _put(
-        self, known: _ExistingEntity, item: PreparedWrite, state: State, content: StorableValue
+        self, known: _ExistingEntity, item: PreparedWrite, state: _State, content: StorableValue
     ) -> AspectRow:
         key = (known.id, item.write.aspect)
         before = state.row

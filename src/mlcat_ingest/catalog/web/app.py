@@ -1,4 +1,4 @@
-"""The catalog service as one ASGI application, and its middleware.
+"""The catalog service as one ASGI application, and its middleware: all scopes are of HTTP.
 
 Access control, a limit on requests at once, errors as responses, metrics.
 """
@@ -40,7 +40,6 @@ from mlcat_ingest.catalog.web.auth import (
     SIGNED_IN,
     Authenticator,
     Sessions,
-    WrongTokens,
     client_address,
     is_own_host,
 )
@@ -65,7 +64,7 @@ _log = logging.getLogger(__name__)
 _SEND_AGAIN: Final = "sign in in another tab, then reload this page to send the form again"
 
 
-class PageRequests:
+class _PageRequests:
     """Tells requests for a page from requests of API clients."""
 
     def __init__(self, api: Sequence[BaseRoute]) -> None:
@@ -96,10 +95,10 @@ class PageRequests:
         )
 
 
-class ErrorResponses:
+class _ErrorResponses:
     """Makes the response to a request that failed."""
 
-    def __init__(self, renderer: Renderer, pages: PageRequests) -> None:
+    def __init__(self, renderer: Renderer, pages: _PageRequests) -> None:
         self._renderer = renderer
         self._pages = pages
 
@@ -133,7 +132,7 @@ class ErrorResponses:
         return json_response(answer.value, answer.status, answer.headers)
 
 
-def answer_errors(app: ASGIApp, errors: ErrorResponses) -> ASGIApp:
+def _answer_errors(app: ASGIApp, errors: _ErrorResponses) -> ASGIApp:
     """Return middleware where every error becomes a response."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
@@ -166,16 +165,15 @@ def _address_check(app: ASGIApp, host: str | None) -> ASGIApp:
     """
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            if len(scope["raw_path"]) + len(scope["query_string"]) > TARGET_BYTES:
-                raise RefusedRequestError(
-                    "the address of the request is too long; the limit is "
-                    f"{plural(TARGET_BYTES, 'byte')}",
-                    HTTPStatus.REQUEST_URI_TOO_LONG,
-                    hint="search for fewer words",
-                )
-            if host is not None:
-                _refuse_other_hosts(scope, host)
+        if len(scope["raw_path"]) + len(scope["query_string"]) > TARGET_BYTES:
+            raise RefusedRequestError(
+                f"the address of the request is too long; the limit is "
+                f"{plural(TARGET_BYTES, 'byte')}",
+                HTTPStatus.REQUEST_URI_TOO_LONG,
+                hint="search for fewer words",
+            )
+        if host is not None:
+            _refuse_other_hosts(scope, host)
         await app(scope, receive, send)
 
     return call
@@ -208,7 +206,7 @@ class _Guard:
     app: ASGIApp
     authenticator: Authenticator | None
     sessions: Sessions
-    pages: PageRequests
+    pages: _PageRequests
     open_paths: Collection[str]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -219,7 +217,7 @@ class _Guard:
             TooManyRequestsError: the client tried too many wrong tokens.
             ForbiddenError: a page of another site sent the request.
         """
-        if scope["type"] == "http" and scope["path"] not in self.open_paths:
+        if scope["path"] not in self.open_paths:
             headers = Headers(scope=scope)
             if self.authenticator is None:
                 _refuse_other_sites(headers)
@@ -287,7 +285,7 @@ def _throttle(app: ASGIApp, at_once: int, open_paths: Collection[str]) -> ASGIAp
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         nonlocal in_hand
-        is_counted = scope["type"] == "http" and scope["path"] not in open_paths
+        is_counted = scope["path"] not in open_paths
         if is_counted and in_hand >= at_once:
             raise TooManyRequestsError(
                 f"too many concurrent requests; the limit is {at_once}; try again"
@@ -301,39 +299,25 @@ def _throttle(app: ASGIApp, at_once: int, open_paths: Collection[str]) -> ASGIAp
     return call
 
 
-class ServiceMetrics:
-    """The counters of one service, in a registry of their own."""
-
-    def __init__(self) -> None:
-        self._registry = CollectorRegistry()
-        self.requests = Counter(
-            "mlcat_catalog_requests",
-            "Number of answered requests, by endpoint and HTTP status.",
-            ["endpoint", "status"],
-            registry=self._registry,
-        )
-        self.seconds = Histogram(
-            "mlcat_catalog_request_seconds",
-            "Duration of requests in seconds, by endpoint.",
-            ["endpoint"],
-            registry=self._registry,
-        )
-
-    async def page(self, _request: Request) -> Response:
-        """Answer with all counters as Prometheus reads them."""
-        return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST)
-
-
-def measure(app: ASGIApp, metrics: ServiceMetrics, routes: Sequence[Route]) -> ASGIApp:
+def _measure(app: ASGIApp, registry: CollectorRegistry, routes: Sequence[Route]) -> ASGIApp:
     """Return middleware that counts requests and their time; the labels are paths of `routes`."""
+    requests = Counter(
+        "mlcat_catalog_requests",
+        "Number of answered requests, by endpoint and HTTP status.",
+        ["endpoint", "status"],
+        registry=registry,
+    )
+    seconds = Histogram(
+        "mlcat_catalog_request_seconds",
+        "Duration of requests in seconds, by endpoint.",
+        ["endpoint"],
+        registry=registry,
+    )
     # By identity: the router of a mounted prefix, which answers for unknown paths, has no hash.
     # Of the paths of one endpoint the first names it.
     labels = {id(route.endpoint): _label(route) for route in reversed(routes)}
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await app(scope, receive, send)
-            return
         status = 0
         started = perf_counter()
 
@@ -348,8 +332,8 @@ def measure(app: ASGIApp, metrics: ServiceMetrics, routes: Sequence[Route]) -> A
         finally:
             # Only paths of our own routes become labels: a client's paths have no limit.
             label = labels.get(id(scope.get("endpoint")), "none")
-            metrics.requests.labels(label, str(status)).inc()
-            metrics.seconds.labels(label).observe(perf_counter() - started)
+            requests.labels(label, str(status)).inc()
+            seconds.labels(label).observe(perf_counter() - started)
 
     return call
 
@@ -376,17 +360,21 @@ def create_app(
     gives; without them the service has its own, found in `app.state.tasks`.
     """
     running = tasks if tasks is not None else Tasks(store)
-    metrics = ServiceMetrics()
+    registry = CollectorRegistry()
     renderer = Renderer()
     sessions = Sessions()
-    authenticator = Authenticator(token, read_token, WrongTokens()) if token else None
+    authenticator = Authenticator(token, read_token) if token else None
     interface = [
         *rest_routes(rest_endpoints(store, running, limits), limits),
         *graphql_routes(store, limits),
     ]
-    counters = Route("/metrics", metrics.page, methods=["GET"])
+
+    def metrics(_request: Request) -> Response:
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    counters = Route("/metrics", metrics, methods=["GET"])
     mounts = [Mount(prefix, routes=interface) for prefix in PREFIXES if prefix]
-    page_requests = PageRequests([*mounts, *interface, counters])
+    page_requests = _PageRequests([*mounts, *interface, counters])
     pages = ui_routes(store, renderer, limits)
     open_pages = {*renderer.static}
     if authenticator is not None:
@@ -394,12 +382,12 @@ def create_app(
         open_pages |= {SIGN_IN, SIGN_OUT}
     forms = product(PREFIXES, OPEN_PATHS, ("", "/"))
     open_paths = open_pages.union(map("".join, forms))
-    errors = ErrorResponses(renderer, page_requests)
+    errors = _ErrorResponses(renderer, page_requests)
     app = Starlette(
         routes=[*mounts, *interface, counters, *pages],
         middleware=[
-            Middleware(measure, metrics=metrics, routes=[*interface, counters, *pages]),
-            Middleware(answer_errors, errors=errors),
+            Middleware(_measure, registry=registry, routes=[*interface, counters, *pages]),
+            Middleware(_answer_errors, errors=errors),
             Middleware(_address_check, host=None if token else host),
             Middleware(
                 _Guard,

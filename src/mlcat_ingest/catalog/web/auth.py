@@ -62,55 +62,23 @@ class _Window:
     tokens: set[bytes] = field(default_factory=set)
 
 
-class WrongTokens:
-    """Refuses an address that tried too many different wrong tokens.
-
-    The same wrong token once more is a client with a wrong setting and no guess: it counts once.
-    Of tokens only keyed hashes are kept, and only those of the addresses that came last.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._key = secrets.token_bytes(32)
-        self._windows: OrderedDict[str, _Window] = OrderedDict()
-
-    def check(self, address: str) -> None:
-        """Return if `address` may try a token.
-
-        Raises:
-            TooManyRequestsError: it tried too many wrong ones.
-        """
-        window = self._windows.get(address)
-        if window is None or len(window.tokens) < WRONG_TOKENS:
-            return
-        left_s = math.ceil(window.end_s - self._clock())
-        if left_s > 0:
-            raise TooManyRequestsError(
-                f"Too many wrong tokens; try again in {left_s} s.", retry_after_s=left_s
-            )
-
-    def add(self, address: str, token: bytes) -> None:
-        """Count a wrong token of `address`."""
-        window = self._windows.get(address)
-        if window is None or window.end_s <= self._clock():
-            self._windows.pop(address, None)
-            window = self._windows[address] = _Window(self._clock() + WRONG_TOKENS_SECONDS)
-            while len(self._windows) > _ADDRESSES:
-                self._windows.popitem(last=False)
-        window.tokens.add(blake2b(token, key=self._key, digest_size=8).digest())
-
-
 class Authenticator:
-    """Checks tokens, and refuses the guesses of an address after too many wrong ones.
+    """Checks tokens, and refuses the guesses of an address after too many different wrong ones.
 
-    A right token is no guess: nobody else at the address can lock it out.
+    A right token is no guess: nobody else at the address can lock it out. The same wrong token once
+    more is a client with a wrong setting and no guess, too: it counts once. Of wrong tokens only
+    keyed hashes are kept, and only those of the addresses that came last.
     """
 
-    def __init__(self, token: str, read_token: str | None, wrong_tokens: WrongTokens) -> None:
+    def __init__(
+        self, token: str, read_token: str | None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """Allow everything with `token`, and reading only with `read_token` if there is one."""
         self._token = token.encode()
         self._read_token = read_token.encode() if read_token else None
-        self._wrong_tokens = wrong_tokens
+        self._clock = clock
+        self._key = secrets.token_bytes(32)
+        self._windows: OrderedDict[str, _Window] = OrderedDict()
 
     def permission(self, given: bytes, address: str) -> Literal["write", "read"] | None:
         """Return what the token `given` allows; None for a wrong one.
@@ -123,10 +91,25 @@ class Authenticator:
         may_read = self._read_token is not None and hmac.compare_digest(given, self._read_token)
         if may_write or may_read:
             return "write" if may_write else "read"
-        self._wrong_tokens.check(address)
-        if given:
-            self._wrong_tokens.add(address, given)
+        self._count(given, address)
         return None
+
+    def _count(self, wrong: bytes, address: str) -> None:
+        now_s, window = self._clock(), self._windows.get(address)
+        if window is None or window.end_s <= now_s:
+            window = _Window(now_s + WRONG_TOKENS_SECONDS)
+        elif len(window.tokens) >= WRONG_TOKENS:
+            left_s = math.ceil(window.end_s - now_s)
+            raise TooManyRequestsError(
+                f"Too many wrong tokens; try again in {left_s} s.", retry_after_s=left_s
+            )
+        if wrong:
+            if not window.tokens:
+                self._windows.pop(address, None)
+            self._windows[address] = window
+            window.tokens.add(blake2b(wrong, key=self._key, digest_size=8).digest())
+            while len(self._windows) > _ADDRESSES:
+                self._windows.popitem(last=False)
 
 
 def client_address(scope: Scope) -> str:
@@ -191,14 +174,10 @@ class Sessions:
             self._started.popitem(last=False)
         return session
 
-    def find(self, session: str) -> "_Session | None":
+    def find(self, session: str) -> _Session | None:
         """Return the session of this id that was started, and neither ended nor expired."""
         started = self._started.get(session)
         return started if started is not None and self._clock() < started.expiry_s else None
-
-    def is_open(self, session: str) -> bool:
-        """Return whether there is a session of this id."""
-        return self.find(session) is not None
 
     def end(self, session: str) -> None:
         """End a session; an unknown id is none."""

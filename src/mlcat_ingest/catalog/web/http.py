@@ -165,7 +165,7 @@ def endpoint(handler: Handler, limits: Limits) -> Callable[[Request], Awaitable[
     """Return the Starlette endpoint that runs `handler` in a thread, its body limited."""
 
     async def handle(request: Request) -> Response:
-        body = b"" if request.method in READING_METHODS else await read_body(request, limits)
+        body = b"" if request.method in READING_METHODS else await _read_body(request, limits)
         return await run_in_threadpool(_respond, handler, RequestContext.of(request, body))
 
     return handle
@@ -187,20 +187,34 @@ def json_response(
     return Response(dumps(value), status, headers, media_type="application/json")
 
 
-async def read_body(request: Request, limits: Limits) -> bytes:
+async def _read_body(request: Request, limits: Limits) -> bytes:
     """Return the body of `request`.
 
     Raises:
         RefusedRequestError: it is longer, or takes longer to arrive, than the limit.
     """
+    parts: list[bytes] = []
+    size = 0
     try:
         async with asyncio.timeout(limits.body_seconds):
-            return await _read_body(request, limits.body_bytes)
+            async for part in request.stream():
+                size += len(part)
+                if size <= limits.body_bytes:
+                    parts.append(part)
+                elif size > _PATIENCE * limits.body_bytes:
+                    break
     except TimeoutError as error:
         raise RefusedRequestError(
             f"the request body did not arrive in time; the limit is {limits.body_seconds:g} s",
             HTTPStatus.REQUEST_TIMEOUT,
         ) from error
+    if size > limits.body_bytes:
+        raise RefusedRequestError(
+            f"the request body is too large; the limit is {plural(limits.body_bytes, 'byte')}",
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            hint="send it in parts",
+        )
+    return b"".join(parts)
 
 
 async def read_form(request: Request, limits: Limits, most_bytes: int = FORM_BYTES) -> QueryParams:
@@ -211,7 +225,7 @@ async def read_form(request: Request, limits: Limits, most_bytes: int = FORM_BYT
         RefusedRequestError: it is longer than `most_bytes`, or takes longer to arrive than
             `FORM_SECONDS`.
     """
-    body = await read_body(
+    body = await _read_body(
         request,
         replace(
             limits,
@@ -224,24 +238,6 @@ async def read_form(request: Request, limits: Limits, most_bytes: int = FORM_BYT
         return QueryParams(parse_qsl(text, max_num_fields=most_bytes // FORM_FIELD_BYTES))
     except ValueError as error:
         raise BadRequestError("the form has too many fields") from error
-
-
-async def _read_body(request: Request, limit_bytes: int) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    async for part in request.stream():
-        size += len(part)
-        if size <= limit_bytes:
-            parts.append(part)
-        elif size > _PATIENCE * limit_bytes:
-            break
-    if size > limit_bytes:
-        raise RefusedRequestError(
-            f"the request body is too large; the limit is {plural(limit_bytes, 'byte')}",
-            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-            hint="send it in parts",
-        )
-    return b"".join(parts)
 
 
 Schema: TypeAlias = Mapping[str, Any]

@@ -16,7 +16,7 @@ from mlcat_ingest.catalog.server.serve import serve
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.catalog.web.app import create_app
-from mlcat_ingest.catalog.web.auth import Authenticator, WrongTokens, client_address, is_loopback
+from mlcat_ingest.catalog.web.auth import Authenticator, client_address, is_loopback
 from mlcat_ingest.catalog.web.rest.endpoint import Endpoint
 from mlcat_ingest.catalog.web.rest.routes import rest_endpoints
 from mlcat_ingest.errors import RecipeError
@@ -207,47 +207,44 @@ def test_tokens_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
 
 def test_wrong_tokens_are_counted_for_a_while_and_for_so_many_addresses() -> None:
     now_s = 0.0
-    wrong = WrongTokens(lambda: now_s)
+    guarded = Authenticator("t", None, lambda: now_s)
     for number in range(WRONG_TOKENS):
-        wrong.check("a")
-        wrong.add("a", b"%d" % number)
-    wrong.check("b")
+        assert guarded.permission(b"%d" % number, "a") is None
+    assert guarded.permission(b"x", "b") is None
     now_s = WRONG_TOKENS_SECONDS - 1.5
     with pytest.raises(TooManyRequestsError, match="try again in 2 s") as caught:
-        wrong.check("a")
+        guarded.permission(b"", "a")
     assert caught.value.retry_after_s == 2
     now_s = WRONG_TOKENS_SECONDS
-    wrong.check("a")
-    wrong.add("a", b"once more")
-    wrong.check("a")
+    for _ in range(2):
+        assert guarded.permission(b"once more", "a") is None
     for number in range(3_000):
-        wrong.add(f"other{number}", b"x")
-    assert len(wrong._windows) == 1_000
+        guarded.permission(b"x", f"other{number}")
+    assert len(guarded._windows) == 1_000
 
 
 def test_an_address_that_may_try_again_is_counted_anew() -> None:
     now_s = 0.0
-    wrong = WrongTokens(lambda: now_s)
+    guarded = Authenticator("t", None, lambda: now_s)
     for address in ("a", "b"):
         for number in range(WRONG_TOKENS):
-            wrong.add(address, b"%d" % number)
-    for moment_s in (WRONG_TOKENS_SECONDS - 1, WRONG_TOKENS_SECONDS):
-        now_s = moment_s
-        for number in range(WRONG_TOKENS):
-            wrong.add("a", b"%d" % number)
-        with pytest.raises(TooManyRequestsError):
-            wrong.check("a")
+            guarded.permission(b"%d" % number, address)
+    now_s = WRONG_TOKENS_SECONDS
+    for number in range(WRONG_TOKENS):
+        guarded.permission(b"%d" % number, "a")
+    with pytest.raises(TooManyRequestsError):
+        guarded.permission(b"x", "a")
     for number in range(999):
-        wrong.add(f"other{number}", b"x")
-    assert "a" in wrong._windows
-    assert "b" not in wrong._windows
+        guarded.permission(b"x", f"other{number}")
+    assert "a" in guarded._windows
+    assert "b" not in guarded._windows
 
 
 def test_no_token_is_no_wrong_token() -> None:
-    wrong = WrongTokens(lambda: 0.0)
+    guarded = Authenticator("t", None)
     for _ in range(WRONG_TOKENS + 1):
-        assert Authenticator("t", None, wrong).permission(b"", "a") is None
-    assert wrong._windows == {}
+        assert guarded.permission(b"", "a") is None
+    assert guarded._windows == {}
 
 
 def test_the_addresses_of_one_network_are_one() -> None:

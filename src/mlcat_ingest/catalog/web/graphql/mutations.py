@@ -66,50 +66,54 @@ Inputs = Mapping[str, Any]
 """The input of a mutation, as graphql-core has read it."""
 
 
-def link(store: Store, inputs: Inputs) -> bool:
+def _link(_root: Any, info: GraphQLResolveInfo, **arguments: Inputs) -> Node | None:
     """Make an entity the newest version of a version set; either is made where it is missing.
 
-    `inputs` are a `LinkVersionInput`. Return whether the version is new there: one that is in a set
-    stays as it is.
+    The input is a `LinkVersionInput`. Return the set if the version is new there: one that is in a
+    set stays as it is.
 
     Raises:
         BadRequestError: the set is for entities of another type.
         InvalidProposalError: another version was linked at the same time.
     """
+    inputs, store = arguments["input"], context_of(info).store
     version_set, urn = inputs["versionSet"], inputs["linkedEntity"]
     _check_set(version_set, urn)
     stored = store.get_many([version_set, urn], {VERSION_SET_PROPERTIES, VERSION_PROPERTIES})
     if VERSION_PROPERTIES in stored.get(urn, {}):
-        return False
+        return None
     set_properties = stored.get(version_set, {}).get(VERSION_SET_PROPERTIES)
     stands = {} if set_properties is None else set_properties.value
     scheme = stands.get("versioningScheme", GENERATED)
     sort_id = inputs["version"]
     if scheme == GENERATED:
         former = _read_aspect(store, stands["latest"], VERSION_PROPERTIES) if stands else None
-        sort_id = _FIRST if former is None else next_sort_id(former.value["sortId"])
+        sort_id = _FIRST if former is None else _next_sort_id(former.value["sortId"])
     store.write([Write(urn, VERSION_PROPERTIES, _version_value(inputs, scheme, sort_id), "CREATE")])
-    return True
+    return nodes_in(info, [version_set]).get(version_set)
 
 
-def unlink(store: Store, version_set: str | None, urn: str) -> str | None:
-    """Take `urn` out of its version set and return the set; without versions, that is deleted.
+def _unlink(_root: Any, info: GraphQLResolveInfo, **arguments: Inputs) -> Node | None:
+    """Take an entity out of its version set and return the set; without versions, that is deleted.
 
     None is returned where it is in no set.
 
     Raises:
-        BadRequestError: `urn` is in another set than `version_set` (None: any).
+        BadRequestError: it is in another set than the one in the input.
         VersionConflictError: the entity or the set was changed at the same time.
     """
+    store, urn = context_of(info).store, arguments["input"].get("unlinkedEntity")
+    if urn is None:
+        raise bad_request("unlinkedEntity: missing")
     linked = _read_aspect(store, urn, VERSION_PROPERTIES)
     if linked is None:
         return None
-    named = linked.value["versionSet"]
+    named, version_set = linked.value["versionSet"], arguments["input"].get("versionSet")
     if version_set not in {None, named}:
         raise BadRequestError(f"{urn} is a version of {named}, not of {version_set}")
     leaving = Write(urn, VERSION_PROPERTIES, change="DELETE", expected_version=str(linked.version))
     store.write([leaving, *_after_leaving(store, named, urn)])
-    return str(named)
+    return nodes_in(info, [named]).get(named)
 
 
 def _read_aspect(store: Store, urn: str, name: str) -> AspectVersion | None:
@@ -144,7 +148,7 @@ def _version_value(inputs: Inputs, scheme: str, sort_id: str) -> Mapping[str, An
     return value
 
 
-def next_sort_id(sort_id: str) -> str:
+def _next_sort_id(sort_id: str) -> str:
     """Return the text after `sort_id`, counted in capital letters: `AAAZ` leads to `AABA`."""
     kept = sort_id.rstrip("Z")
     if not kept or not ("A" <= kept[-1] < "Z"):
@@ -178,22 +182,6 @@ def _after_leaving(store: Store, version_set: str, urn: str) -> list[Write]:
 
 
 _TAG: Final = f"{PREFIX}tag:"
-
-
-def _link_version(_root: Any, info: GraphQLResolveInfo, **arguments: Inputs) -> Node | None:
-    inputs = arguments["input"]
-    if not link(context_of(info).store, inputs):
-        return None
-    return nodes_in(info, [inputs["versionSet"]]).get(inputs["versionSet"])
-
-
-def _unlink_version(_root: Any, info: GraphQLResolveInfo, **arguments: Inputs) -> Node | None:
-    inputs = arguments["input"]
-    urn = inputs.get("unlinkedEntity")
-    if urn is None:
-        raise bad_request("unlinkedEntity: missing")
-    version_set = unlink(context_of(info).store, inputs.get("versionSet"), urn)
-    return None if version_set is None else nodes_in(info, [version_set]).get(version_set)
 
 
 def _create_tag(_root: Any, info: GraphQLResolveInfo, **arguments: Inputs) -> str:
@@ -346,8 +334,8 @@ MUTATIONS: Final[Fields] = {
     "createTag": _create_tag,
     "raiseIncident": _raise_incident,
     "updateIncidentStatus": _update_incident_status,
-    "linkAssetVersion": _link_version,
-    "unlinkAssetVersion": _unlink_version,
+    "linkAssetVersion": _link,
+    "unlinkAssetVersion": _unlink,
     "upsertStructuredProperties": _edit_properties,
     "removeStructuredProperties": _edit_properties,
     **{name: _edits(edit) for names, edit in _EDITS.items() for name in names.split()},

@@ -100,7 +100,7 @@ def _search_request(inputs: SearchInput, limits: Limits) -> SearchRequest:
         GraphQLError: a number in it is out of range.
     """
     flags = inputs.get("searchFlags") or {}
-    any_of = alternatives(inputs)
+    any_of = _alternatives(inputs)
     start, count = page_of(inputs, _COUNT, limits)
     values = flags.get("maxAggValues")
     if values is not None and values < 0:
@@ -139,7 +139,7 @@ def _asks_about(field: str, any_of: Alternatives) -> bool:
     )
 
 
-def alternatives(inputs: SearchInput) -> Alternatives:
+def _alternatives(inputs: SearchInput) -> Alternatives:
     """Return the filters of `inputs`: alternatives, each a list of criteria that hold together.
 
     Those of a structured query are among them.
@@ -398,7 +398,7 @@ def _search_lineage(_root: Any, info: GraphQLResolveInfo, **arguments: Mapping[s
     inputs = arguments["input"]
     urn = inputs.get("urn") or ""
     parts_of(urn)
-    criteria = alternatives(inputs)
+    criteria = _alternatives(inputs)
     own_values = sum(len(criterion.values) for alternative in criteria for criterion in alternative)
     most = (SEARCH_VALUES - own_values) // max(1, len(criteria))
     if most < 1:

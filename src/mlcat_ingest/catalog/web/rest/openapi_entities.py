@@ -62,7 +62,7 @@ _OWN_ESCAPE: Final = re.compile(rb"%2C|%28|%29|%25|%E2%90%9F")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class _Target:
     """The entity that a path names, or one aspect of it."""
 
     urn: str
@@ -93,7 +93,7 @@ def aspect_named(name: str) -> str:
     return _KNOWN_ASPECTS.get(name.lower(), name)
 
 
-def target_of(request: RequestContext) -> Target:
+def target_of(request: RequestContext) -> _Target:
     """Return the entity, or the aspect of one, that the path names.
 
     The entity type is that of the URN, not the one in the path. The last segment is the name of an
@@ -115,15 +115,15 @@ def target_of(request: RequestContext) -> Target:
     return _entity_in(rest)
 
 
-def _entity_in(encoded: bytes) -> Target:
+def _entity_in(encoded: bytes) -> _Target:
     urn = decode_path(encoded)
     try:
-        return Target(urn, check_urn(urn))
+        return _Target(urn, check_urn(urn))
     except InvalidUrnError as error:
         # Not encoded by the client: what reads like an escape belongs to the URN itself.
         own = decode_path(_OWN_ESCAPE.sub(lambda own: own[0].replace(b"%", b"%25"), encoded))
         with suppress(InvalidUrnError):
-            return Target(own, check_urn(own))
+            return _Target(own, check_urn(own))
         if urn.startswith(PREFIX):
             raw_parts(urn)
         raise NotFoundError(str(error)) from error

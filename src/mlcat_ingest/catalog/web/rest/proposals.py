@@ -29,7 +29,7 @@ _PATCH: Final = "application/json-patch+json"
 _RECORD_PREFIX: Final = "com.linkedin."
 
 
-class GenericAspect(TypedDict, total=False):
+class _GenericAspect(TypedDict, total=False):
     """An aspect in its envelope: the bytes of its JSON text."""
 
     value: Annotated[str, Bytes]
@@ -46,7 +46,7 @@ MetadataChangeProposal = TypedDict(
             "UPSERT", "CREATE", "UPDATE", "DELETE", "PATCH", "RESTATE", "CREATE_ENTITY"
         ],
         "aspectName": str,
-        "aspect": GenericAspect,
+        "aspect": _GenericAspect,
         "headers": dict[str, str],
         "systemMetadata": object,
     },

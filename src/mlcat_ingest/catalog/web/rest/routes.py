@@ -56,7 +56,7 @@ class _OpenApiDocument(Resource):
     """The endpoint that describes all endpoints, itself too."""
 
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:
-        self._document = describe((*endpoints, *self.endpoints()))
+        self._document = _describe((*endpoints, *self.endpoints()))
 
     @Endpoint("GET", PATH, {200: js.OBJECT})
     def get(self, _request: RequestContext) -> Mapping[str, Any]:
@@ -64,7 +64,7 @@ class _OpenApiDocument(Resource):
         return self._document
 
 
-def describe(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
+def _describe(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     """Return the OpenAPI document of `endpoints`.
 
     The actions of a Rest.li resource share a path and a method, so they are one entry there; its
@@ -164,7 +164,7 @@ def _content(schemas: Sequence[Schema]) -> dict[str, Any]:
     return {"application/json": {"schema": schema}}
 
 
-class Config(Resource):
+class _Config(Resource):
     """The endpoints that every client may read, without a token too."""
 
     @Endpoint("GET", "/config", {200: js.record("noCode", noCode={"const": "true"})})
@@ -223,7 +223,7 @@ def rest_endpoints(store: Store, tasks: Tasks, limits: Limits) -> Sequence[Endpo
             EntityReads(store, limits),
             EntityWrites(store, limits),
             RelationshipReads(store, limits),
-            Config(store, limits),
+            _Config(store, limits),
         )
         for row in resource.endpoints()
     ]

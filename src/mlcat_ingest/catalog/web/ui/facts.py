@@ -231,7 +231,7 @@ def overview(store: Store, urn: str, aspects: Aspects, properties: Mapping[str, 
     )
     return Overview(
         facts=facts_of(store, urn, aspects, properties),
-        metrics=metrics(store, urn, training),
+        metrics=_metrics(store, urn, training),
         curves={name: page.curve(name) for name in curves} if page else {},
         tables=[table for table in (*_tables(custom, page), schema) if table.rows],
         parameters=_hyper_parameters(training),
@@ -349,7 +349,7 @@ def _code(custom: Mapping[str, str], addresses: Sequence[Piece]) -> Iterator[Fac
     yield Fact("Code", tuple(piece for piece in addresses if piece not in own[:1]))
 
 
-def metrics(store: Store, urn: str, properties: Mapping[str, Any]) -> list[tuple[str, Rounded]]:
+def _metrics(store: Store, urn: str, properties: Mapping[str, Any]) -> list[tuple[str, Rounded]]:
     """Return the training metrics, by name; online ones are marked as such.
 
     Those of a version may be the first values, where its run has other ones: both are said.

@@ -435,7 +435,7 @@ _NUMBERS: Final = (
 )
 
 
-def numbers_of(properties: Mapping[str, Any]) -> dict[str, str]:
+def _numbers_of(properties: Mapping[str, Any]) -> dict[str, str]:
     """Return the metrics and parameters of a model, by names such as `metrics.auc`."""
     return {
         f"{family}.{entry.get('name')}": scalar(entry.get("value"))
@@ -511,7 +511,7 @@ def _row(urn: str, stored: Aspects | None) -> ListRow:
         place=" / ".join(steps_of(aspects)),
         custom=custom,
         marks=tuple(_marks(custom)),
-        numbers=numbers_of(properties),
+        numbers=_numbers_of(properties),
         first=_at_first_step(properties),
     )
 

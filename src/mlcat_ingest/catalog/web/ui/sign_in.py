@@ -56,7 +56,7 @@ class SignInPages:
     async def form(self, request: Request) -> Response:
         """Answer with the form, or with the way on where the browser is signed in."""
         target = local_path(request.query_params.get("next", ""))
-        if self._sessions.is_open(request.cookies.get(SESSION_COOKIE, "")):
+        if self._sessions.find(request.cookies.get(SESSION_COOKIE, "")) is not None:
             return _redirect(request.scope, target)
         if request.headers.get("sec-fetch-site") == "cross-site":
             # With a link on another site browsers send no strict cookie; with this refresh they do.
@@ -97,7 +97,7 @@ class SignInPages:
     async def sign_out(self, request: Request) -> Response:
         """End the session."""
         session = request.cookies.get(SESSION_COOKIE, "")
-        if not self._sessions.is_open(session):
+        if self._sessions.find(session) is None:
             return _redirect(request.scope, SIGN_IN)
         fields = await self._fields(request)
         if not self._sessions.is_form_of(session, fields.get("csrf", "")):

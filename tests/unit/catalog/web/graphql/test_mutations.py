@@ -1,4 +1,4 @@
-"""Entities, tags and versions, changed over GraphQL as DataHub's clients do it."""
+"""Entities and tags, changed over GraphQL as DataHub's clients do it."""
 
 import pytest
 
@@ -8,13 +8,7 @@ from support.catalog_store import model, put
 
 CREATE = "mutation ($tag: CreateTagInput!) { createTag(input: $tag) }"
 REMOVE = "mutation ($inputs: TagAssociationInput!) { removeTag(input: $inputs) }"
-LINK = """mutation ($inputs: LinkVersionInput!) { linkAssetVersion(input: $inputs) {
-    urn latestVersion { urn } } }"""
-UNLINK = (
-    "mutation ($inputs: UnlinkVersionInput!) { unlinkAssetVersion(input: $inputs) { urn exists } }"
-)
 TAGS = "... on MLModel { tags { tags { tag { urn } } } }"
-SET = "urn:li:versionSet:(churn,mlModel)"
 
 
 def tags(store: Store, urn: str) -> list[str]:
@@ -65,18 +59,6 @@ def test_tags_that_cannot_be_removed(store: Store, changed: dict[str, str], says
     error = refused(store, REMOVE, inputs=inputs)
     assert says in error["message"]
     assert error["extensions"]["code"] == 400
-
-
-def test_versions_are_linked_and_unlinked(store: Store) -> None:
-    put(store, model("m"), mlModelProperties={})
-    inputs = {"versionSet": SET, "linkedEntity": model("m"), "version": "1", "comment": None}
-    linked = ask(store, LINK, inputs=inputs)["linkAssetVersion"]
-    assert linked == {"urn": SET, "latestVersion": {"urn": model("m")}}
-    assert ask(store, LINK, inputs=inputs) == {"linkAssetVersion": None}
-    inputs = {"versionSet": SET, "unlinkedEntity": model("m")}
-    assert ask(store, UNLINK, inputs=inputs)["unlinkAssetVersion"] == {"urn": SET, "exists": False}
-    assert "unlinkedEntity" in refused(store, UNLINK, inputs={})["message"]
-    assert ask(store, UNLINK, inputs=inputs) == {"unlinkAssetVersion": None}
 
 
 EVERY = """mutation ($m: String!, $n: String!) {

@@ -304,14 +304,14 @@ def test_sessions_expire_and_are_bounded() -> None:
     sessions = Sessions(lambda: now_s)
     first = sessions.start()
     now_s = SESSION_SECONDS - 1
-    assert sessions.is_open(first)
+    assert sessions.find(first) is not None
     now_s = SESSION_SECONDS
-    assert not sessions.is_open(first)
+    assert sessions.find(first) is None
     started = [sessions.start() for _ in range(SESSIONS + 1)]
-    assert not sessions.is_open(started[0])
-    assert sessions.is_open(started[1])
-    assert not sessions.is_open("")
-    assert not Sessions().is_open(started[1])
+    assert sessions.find(started[0]) is None
+    assert sessions.find(started[1]) is not None
+    assert sessions.find("") is None
+    assert Sessions().find(started[1]) is None
 
 
 # --- below a path of a proxy ---------------------------------------------------------------------
