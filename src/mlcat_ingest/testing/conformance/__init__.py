@@ -163,34 +163,6 @@ _CATALOG_CHECKS: Final[Mapping[Rule, Check[MakeCatalog]]] = {
     Rule.CATALOG_CLOSE: _close,
 }
 
-_SOURCE_CHECKS: Final[Mapping[Rule, Check[SourceSubject]]] = {
-    Rule.LAZY: source_rules.lazy,
-    Rule.YIELDS: source_rules.yields,
-    Rule.ORDER: source_rules.order,
-    Rule.REPEATABLE: source_rules.repeatable,
-    Rule.VERSIONS: source_rules.versions,
-    Rule.PURE: source_rules.pure,
-    Rule.SKIPPABLE: source_rules.skippable,
-    Rule.URNS: source_rules.urns,
-    Rule.ASPECTS: source_rules.aspects,
-    Rule.CLOSE: source_rules.close,
-    Rule.CANCELLATION: source_rules.cancellation,
-    Rule.PARTITIONS: source_rules.partitions,
-    Rule.CHECK: source_rules.findings,
-    Rule.ERRORS: source_rules.errors,
-    Rule.DECLARED: source_rules.declared,
-    Rule.FEATURES: source_rules.features,
-    Rule.SHARDS: source_rules.shards,
-    Rule.RUNS: source_rules.runs,
-    Rule.COMPLETE: ingests.complete,
-    Rule.IDEMPOTENT: ingests.idempotent,
-    Rule.SECRETS: ingests.secrets,
-    Rule.INCREMENTAL: ingests.incremental,
-    Rule.DIGEST: ingests.digests,
-    Rule.REMOVAL: ingests.removal,
-}
-"""Those that change the system come last; DIGEST compares what INCREMENTAL changed."""
-
 
 def check_source(
     make_source: Callable[[], Source[Any]],
@@ -228,7 +200,8 @@ def check_source(
     Cost: about 40 readings of the system.
     """
     subject = SourceSubject(make_source, change, remove, make_unreachable, unmappable, secrets)
-    judge(_SOURCE_CHECKS, subject, "the source")
+    # Those that change the system come last.
+    judge({**source_rules.CHECKS, **ingests.CHECKS}, subject, "the source")
 
 
 def check_catalog(make_catalog: Callable[[], Catalog]) -> None:

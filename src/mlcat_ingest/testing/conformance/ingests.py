@@ -6,6 +6,7 @@ from contextlib import closing, contextmanager
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Final
 
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.codec import canonical, content_hash
@@ -20,7 +21,9 @@ from mlcat_ingest.sources.base import Capability, Changes, ReadScope
 from mlcat_ingest.testing.conformance.rules import (
     SOURCE,
     AnySource,
+    Check,
     Found,
+    Rule,
     SourceSubject,
     attempt,
     content_of,
@@ -92,7 +95,7 @@ class Ingests:
 
 
 @contextmanager
-def ingests(make: Callable[[], AnySource]) -> Iterator[Ingests]:
+def _with_state(make: Callable[[], AnySource]) -> Iterator[Ingests]:
     """Give runs with state, into a catalog that is empty."""
     with TemporaryDirectory(prefix="mlcat-") as folder:
         yield Ingests(make, Path(folder))
@@ -108,9 +111,9 @@ def differing(
             yield urn
 
 
-def idempotent(subject: SourceSubject) -> Found:
+def _idempotent(subject: SourceSubject) -> Found:
     """Ingest three times: what changed since the first time, and everything again."""
-    with ingests(subject.make) as runs:
+    with _with_state(subject.make) as runs:
         runs.run()
         writes = len(runs.catalog.writes)
         for full in (False, True):
@@ -119,7 +122,7 @@ def idempotent(subject: SourceSubject) -> Found:
             yield proposal.entity_urn, f"a second run writes {proposal.aspect_name} again"
 
 
-def complete(subject: SourceSubject) -> Found:
+def _complete(subject: SourceSubject) -> Found:
     """Look for complete partitions whose entities can be found by their key."""
     with closing(subject.make()) as source:
         if Capability.MISSING not in source.capabilities:
@@ -137,11 +140,11 @@ def complete(subject: SourceSubject) -> Found:
             yield SOURCE, f"no entity has {partition.key} in the custom property {SOURCE_KEY}"
 
 
-def incremental(subject: SourceSubject) -> Found:
+def _incremental(subject: SourceSubject) -> Found:
     """Change the system, and compare a run over the changes with a run over everything."""
     if subject.change is None:
         return
-    with ingests(subject.make) as changes:
+    with _with_state(subject.make) as changes:
         changes.run()
         before = dict(changes.live)
         subject.change()
@@ -154,7 +157,7 @@ def incremental(subject: SourceSubject) -> Found:
             yield urn, "an incremental run leads to another result than a full run"
 
 
-def digests(subject: SourceSubject) -> Found:
+def _digests(subject: SourceSubject) -> Found:
     """Compare records before and after the change that have the same digest."""
     if subject.change is None:
         return
@@ -169,11 +172,11 @@ def digests(subject: SourceSubject) -> Found:
                 yield name_of(record), "its entities changed, and its record version did not"
 
 
-def removal(subject: SourceSubject) -> Found:
+def _removal(subject: SourceSubject) -> Found:
     """Remove something from the system, and look at the entities that two runs remove."""
     if subject.remove is None:
         return
-    with ingests(subject.make) as runs:
+    with _with_state(subject.make) as runs:
         runs.run(full=True)
         subject.remove()
         runs.run(full=True)
@@ -186,7 +189,7 @@ def removal(subject: SourceSubject) -> Found:
             yield urn, "it is removed, but exists in the system"
 
 
-def secrets(subject: SourceSubject) -> Found:
+def _secrets(subject: SourceSubject) -> Found:
     """Look for secrets in all that leaves a source."""
     if not subject.secrets:
         return
@@ -234,3 +237,14 @@ def _log_messages(messages: list[str]) -> Iterator[None]:
     finally:
         root.setLevel(level)
         root.removeHandler(handler)
+
+
+CHECKS: Final[Mapping[Rule, Check[SourceSubject]]] = {
+    Rule.COMPLETE: _complete,
+    Rule.IDEMPOTENT: _idempotent,
+    Rule.SECRETS: _secrets,
+    Rule.INCREMENTAL: _incremental,
+    Rule.DIGEST: _digests,
+    Rule.REMOVAL: _removal,
+}
+"""Those that change the system come last; DIGEST compares what INCREMENTAL changed."""

@@ -1,6 +1,6 @@
 """The rules of `read`, `close` and `map`, and of declared capabilities."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Final
 
@@ -37,8 +37,10 @@ from mlcat_ingest.testing.conformance.ingests import Ingests, differing
 from mlcat_ingest.testing.conformance.rules import (
     SOURCE,
     AnySource,
+    Check,
     Found,
     Reading,
+    Rule,
     SourceSubject,
     attempt,
     content_of,
@@ -57,7 +59,7 @@ _DOCUMENTED = (
 )
 
 
-def lazy(subject: SourceSubject) -> Found:
+def _lazy(subject: SourceSubject) -> Found:
     """Look at the requests made before the first page and after it."""
     with closing(subject.make()) as source:
         items: object = source.read(ReadRequest())
@@ -73,7 +75,7 @@ def lazy(subject: SourceSubject) -> Found:
         yield SOURCE, f"all {made} for {pages} were made before the first"
 
 
-def yields(subject: SourceSubject) -> Found:
+def _yields(subject: SourceSubject) -> Found:
     """Look at the items of a reading, and at the partitions that they name."""
     reading = subject.reading
     for item in reading.items:
@@ -102,7 +104,7 @@ def _judge_partitions(reading: Reading) -> Found:
         yield SOURCE, f"the partition {key} was asked for, and has no Finished"
 
 
-def order(subject: SourceSubject) -> Found:
+def _order(subject: SourceSubject) -> Found:
     """Look for models that precede a group which is yielded too."""
     read = subject.entities
     groups = {entity.urn for _, entity in read if entity_type_of(entity.urn) == "mlModelGroup"}
@@ -115,7 +117,7 @@ def order(subject: SourceSubject) -> Found:
                     yield name_of(record), f"{entity.urn} precedes its group {group}"
 
 
-def repeatable(subject: SourceSubject) -> Found:
+def _repeatable(subject: SourceSubject) -> Found:
     """Compare two readings of one source, the second after an abandoned one, and of another."""
     with closing(subject.make()) as source:
         first = _contents(source)
@@ -138,7 +140,7 @@ def _compare(first: dict[str, str], second: dict[str, str], reader: str) -> Foun
         yield second[content], f"only {reader} has it"
 
 
-def versions(subject: SourceSubject) -> Found:
+def _versions(subject: SourceSubject) -> Found:
     """Look at the version of each record, and compare them with those of another reading."""
     reading = subject.reading
     seen: set[tuple[int, str, str]] = set()
@@ -162,7 +164,7 @@ def versions(subject: SourceSubject) -> Found:
             yield name_of(record), f"another reading has {other and other.record_version}"
 
 
-def close(subject: SourceSubject) -> Found:
+def _close(subject: SourceSubject) -> Found:
     """Close a source before, between and after readings, and twice."""
     moments: dict[str, AnySource] = {"before it is read": subject.make()}
     half_read = subject.make()
@@ -184,7 +186,7 @@ def close(subject: SourceSubject) -> Found:
         source.close()
 
 
-def cancellation(subject: SourceSubject) -> Found:
+def _cancellation(subject: SourceSubject) -> Found:
     """Abandon a reading after its first page."""
     with closing(subject.make()) as source:
         items = source.read(ReadRequest())
@@ -198,7 +200,7 @@ def cancellation(subject: SourceSubject) -> Found:
             yield SOURCE, "the iterator yields pages after `close`; write `read` as a generator"
 
 
-def partitions(subject: SourceSubject) -> Found:
+def _partitions(subject: SourceSubject) -> Found:
     """Compare the partitions of two sources, and their checkpoints with JSON."""
     partitions = subject.reading.partitions
     with closing(subject.make()) as source:
@@ -214,7 +216,7 @@ def partitions(subject: SourceSubject) -> Found:
             yield SOURCE, f"the checkpoint of {key}: {words_of(failure)}"
 
 
-def findings(subject: SourceSubject) -> Found:
+def _findings(subject: SourceSubject) -> Found:
     """Run `check` to its end."""
     with closing(subject.make()) as source:
         outcome = attempt(lambda: list[object](source.check()))
@@ -226,7 +228,7 @@ def findings(subject: SourceSubject) -> Found:
         yield SOURCE, words_of(outcome)
 
 
-def errors(subject: SourceSubject) -> Found:
+def _errors(subject: SourceSubject) -> Found:
     """Read a system that does not answer."""
     if subject.make_unreachable is None:
         return
@@ -242,7 +244,7 @@ def errors(subject: SourceSubject) -> Found:
         yield SOURCE, f"`close` after it raises {words_of(failure)}"
 
 
-def pure(subject: SourceSubject) -> Found:
+def _pure(subject: SourceSubject) -> Found:
     """Map each record twice, in another order, and after `close`."""
     source = subject.make()
     records = read_all(source).records
@@ -265,7 +267,7 @@ def pure(subject: SourceSubject) -> Found:
             yield name_of(record), "after `close` it gives other entities"
 
 
-def skippable(subject: SourceSubject) -> Found:
+def _skippable(subject: SourceSubject) -> Found:
     """Look at the errors of `map`."""
     with closing(subject.make()) as source:
         for record in read_all(source).records:
@@ -281,7 +283,7 @@ def skippable(subject: SourceSubject) -> Found:
                 yield name_of(record), words_of(entities)
 
 
-def urns(subject: SourceSubject) -> Found:
+def _urns(subject: SourceSubject) -> Found:
     """Look at the URN of each entity."""
     for record, entity in subject.entities:
         try:
@@ -293,7 +295,7 @@ def urns(subject: SourceSubject) -> Found:
                 yield name_of(record), f"{entity.urn}: unknown type {entity_type}"
 
 
-def aspects(subject: SourceSubject) -> Found:
+def _aspects(subject: SourceSubject) -> Found:
     """Validate the proposals that a run makes."""
     makers = {entity.urn: name_of(record) for record, entity in reversed(subject.entities)}
     runs = Ingests(subject.make)
@@ -317,7 +319,7 @@ _METHODS: Final = {
 _UNKNOWN_ID: Final = "mlcat-conformance-unknown"
 
 
-def declared(subject: SourceSubject) -> Found:
+def _declared(subject: SourceSubject) -> Found:
     """Compare the declared capabilities with the methods that the class overrides."""
     with closing(subject.make()) as source:
         kind = type(source)
@@ -331,7 +333,7 @@ def declared(subject: SourceSubject) -> Found:
             yield kind.__name__, f"{does}, and does not {lacks}"
 
 
-def features(subject: SourceSubject) -> Found:
+def _features(subject: SourceSubject) -> Found:
     """Compare the coming tables and the index with the tables that are read."""
     with closing(subject.make()) as source:
         if Capability.FEATURES not in source.capabilities:
@@ -355,7 +357,7 @@ def features(subject: SourceSubject) -> Found:
         yield SOURCE, "FeaturesOnly ends without an index"
 
 
-def shards(subject: SourceSubject) -> Found:
+def _shards(subject: SourceSubject) -> Found:
     """Read shard by shard and the rest, and compare with everything."""
     with closing(subject.make()) as source:
         if Capability.SHARDS not in source.capabilities:
@@ -388,7 +390,7 @@ def _judge_shard(subject: SourceSubject, key: str, seen: dict[tuple[str, str], s
             yield name_of(record), f"it is in the shards {other} and {key}"
 
 
-def runs(subject: SourceSubject) -> Found:
+def _runs(subject: SourceSubject) -> Found:
     """Ask for records by all ids there are, and by one that there is not."""
     with closing(subject.make()) as source:
         if Capability.RUNS not in source.capabilities:
@@ -418,3 +420,25 @@ def _judge_run(source: AnySource, record: object, whole: object | None) -> Found
     unread = {(entity.urn, aspect) for _, entity in mapped for aspect in entity.adds_only}
     if content_of(source, record, unread) != content_of(source, whole, unread):
         yield name_of(record), "asked for by its id, it is mapped to other entities"
+
+
+CHECKS: Final[Mapping[Rule, Check[SourceSubject]]] = {
+    Rule.LAZY: _lazy,
+    Rule.YIELDS: _yields,
+    Rule.ORDER: _order,
+    Rule.REPEATABLE: _repeatable,
+    Rule.VERSIONS: _versions,
+    Rule.PURE: _pure,
+    Rule.SKIPPABLE: _skippable,
+    Rule.URNS: _urns,
+    Rule.ASPECTS: _aspects,
+    Rule.CLOSE: _close,
+    Rule.CANCELLATION: _cancellation,
+    Rule.PARTITIONS: _partitions,
+    Rule.CHECK: _findings,
+    Rule.ERRORS: _errors,
+    Rule.DECLARED: _declared,
+    Rule.FEATURES: _features,
+    Rule.SHARDS: _shards,
+    Rule.RUNS: _runs,
+}
