@@ -37,18 +37,8 @@ TRUNCATE: Final = "truncate"
 """The kind of a task that deletes events of a timeseries aspect, of all entities of one type."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """Work in batches, each inside a transaction.
-
-    `total` is how many aspects will be looked at, or events deleted; `step` does the next batch,
-    which begins at a place, and returns None where nothing was left.
-    """
-
-    kind: str
-    total: Callable[[Connection], int]
-    step: Callable[[Connection, int], BatchProgress | None]
-
+_Step = Callable[[Connection, int], BatchProgress | None]
+"""Does the next batch of a task, which begins at a place, in a transaction; None: nothing left."""
 
 _log = logging.getLogger(__name__)
 
@@ -156,11 +146,9 @@ class Tasks:
     def reindex(self, scope: ReindexScope) -> str:
         """Start making edges and index of `scope` anew; return the task's id, `<node>:<number>`."""
         return self._start(
-            _Job(
-                REINDEX,
-                lambda connection: count_aspects(connection, scope),
-                lambda connection, place: reindex_batch(connection, scope, place),
-            )
+            REINDEX,
+            lambda connection: count_aspects(connection, scope),
+            lambda connection, place: reindex_batch(connection, scope, place),
         )
 
     def truncate(self, entity_type: str, span: Span) -> str:
@@ -172,14 +160,14 @@ class Tasks:
             return BatchProgress(following, deleted=gone) if gone else None
 
         return self._start(
-            _Job(TRUNCATE, lambda connection: count_events(connection, entity_type, span), step)
+            TRUNCATE, lambda connection: count_events(connection, entity_type, span), step
         )
 
-    def _start(self, job: _Job) -> str:
+    def _start(self, kind: str, total: Callable[[Connection], int], step: _Step) -> str:
         def register(connection: Connection) -> int:
-            status = _IndexTaskStatus(total=job.total(connection))
+            status = _IndexTaskStatus(total=total(connection))
             new = insert(task).values(
-                kind=job.kind,
+                kind=kind,
                 completed=0,
                 started_ms=now_ms(),
                 run_time_nanos=0,
@@ -188,7 +176,7 @@ class Tasks:
             return int(connection.execute(new).lastrowid)
 
         task_id = self._store.change(register)
-        self._threads.submit(self._run, task_id, job).add_done_callback(_log_failure)
+        self._threads.submit(self._run, task_id, total, step).add_done_callback(_log_failure)
         return f"{self.node_id}:{task_id}"
 
     def status(self, node_id: str, task_id: int) -> dict[str, Any] | None:
@@ -209,12 +197,12 @@ class Tasks:
             **failure,
         }
 
-    def _run(self, task_id: int, job: _Job) -> None:
+    def _run(self, task_id: int, total: Callable[[Connection], int], step: _Step) -> None:
         started = time.monotonic_ns()
-        status = _IndexTaskStatus(total=self._store.read(job.total))
+        status = _IndexTaskStatus(total=self._store.read(total))
         failure: str | None = None
         try:
-            self._work(job, status, lambda c: _save(c, task_id, status))
+            self._work(step, status, lambda c: _save(c, task_id, status))
         except (MlcatError, SQLAlchemyError) as error:
             failure = str(error)
         if self._stopping.is_set():
@@ -224,10 +212,10 @@ class Tasks:
         self._store.change(lambda connection: _save(connection, task_id, status, **final))
 
     def _work(
-        self, job: _Job, status: _IndexTaskStatus, save: Callable[[Connection], None]
+        self, step: _Step, status: _IndexTaskStatus, save: Callable[[Connection], None]
     ) -> None:
         def batch(connection: Connection) -> int | None:
-            done = job.step(connection, place)
+            done = step(connection, place)
             if done is None:
                 return None
             status.add(done)

@@ -237,10 +237,14 @@ class Definition:
         """Return whether entities of `entity_type` can be selected by this test."""
         return _plain_type(entity_type) in self.types
 
+    def comparisons(self) -> Iterator[Comparison]:
+        """Yield every comparison in the test."""
+        yield from comparisons(self.conditions)
+        yield from comparisons(self.rules)
+
     def paths(self) -> Iterator[str]:
         """Yield the property path of every comparison; a path may come more than once."""
-        yield from paths_of(self.conditions)
-        yield from paths_of(self.rules)
+        return (one.path for one in self.comparisons())
 
 
 def is_empty(definition: object) -> bool:
@@ -280,16 +284,16 @@ def _plain_type(entity_type: str) -> str:
     return entity_type.replace("_", "").lower()
 
 
-def paths_of(predicate: Predicate) -> Iterator[str]:
-    """Yield the property path of every comparison in `predicate`."""
+def comparisons(predicate: Predicate) -> Iterator[Comparison]:
+    """Yield every comparison in `predicate`."""
     match predicate:
-        case Comparison(path):
-            yield path
+        case Comparison():
+            yield predicate
         case Not(part):
-            yield from paths_of(part)
+            yield from comparisons(part)
         case All(parts) | AnyOf(parts):
             for part in parts:
-                yield from paths_of(part)
+                yield from comparisons(part)
 
 
 class _DefinitionReader:

@@ -33,8 +33,8 @@ from mlcat_ingest.metadata_tests.definition import (
     Definition,
     Not,
     Predicate,
+    comparisons,
     is_empty,
-    paths_of,
     read_definition,
     regex_match,
 )
@@ -376,7 +376,9 @@ class _PathValues:
 
     def has(self, urn: str, predicate: Predicate) -> bool:
         """Return whether every path in `predicate` was read."""
-        return not self.unreadable or all((urn, path) in self.read for path in paths_of(predicate))
+        return not self.unreadable or all(
+            (urn, one.path) in self.read for one in comparisons(predicate)
+        )
 
 
 def _values(

@@ -212,20 +212,3 @@ def moment_of(aspect: str, value: Mapping[str, Any]) -> Moment | None:
         raise InvalidProposalError(f"{aspect}: timestampMillis must fit into 64 bits")
     known_by = {name: value[name] for name in _IDENTITY if value.get(name) is not None}
     return Moment(timestamp_ms, canonical(known_by).decode() if known_by else "")
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """An aspect of `urn` that names another entity, as which relationship."""
-
-    urn: str
-    relationship: str
-    aspect: str
-
-
-@dataclass(frozen=True, slots=True)
-class References:
-    """How many references there are in `total`, and the first of them."""
-
-    total: int = 0
-    first: tuple[Reference, ...] = ()

@@ -6,7 +6,7 @@ Source: the annotations `isLineage` and `isUpstream` on relationships in DataHub
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, get_args, get_origin
+from typing import Any, Final, Literal, NamedTuple, get_args, get_origin
 
 from sqlalchemy import case, false, func, literal, or_, select, tuple_, union
 from sqlalchemy.engine import Connection
@@ -15,8 +15,6 @@ from sqlalchemy.sql.expression import FromClause, Select
 from mlcat_ingest.catalog.schema.tables import aspect, edge, entity
 from mlcat_ingest.catalog.schema.values import (
     UNKNOWN_ACTOR,
-    Reference,
-    References,
     RelatedEntity,
     RelatedPage,
     Write,
@@ -233,6 +231,13 @@ _SHOWN: Final = 100
 """Most references that are listed; the rest is only counted."""
 
 
+class References(NamedTuple):
+    """How many references there are, and the first: each its entity, relationship and aspect."""
+
+    total: int
+    first: Sequence[tuple[str, str, str]]
+
+
 def find_references(connection: Connection, urn: str) -> References:
     """Return how many references there are to `urn`, and the first hundred of them.
 
@@ -241,13 +246,8 @@ def find_references(connection: Connection, urn: str) -> References:
     """
     total = count_rows(connection, _edges_naming(urn).subquery())
     first = _edges_naming(urn).order_by(edge.c.source_id, edge.c.aspect, edge.c.relationship)
-    return References(
-        total,
-        tuple(
-            Reference(row.urn, row.relationship, row.aspect)
-            for row in connection.execute(first.limit(_SHOWN))
-        ),
-    )
+    rows = connection.execute(first.limit(_SHOWN))
+    return References(total, [(row.urn, row.relationship, row.aspect) for row in rows])
 
 
 def _edges_naming(urn: str) -> Select[Any]:

@@ -2,11 +2,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.catalog.schema.values import (
-    UNKNOWN_ACTOR,
-    Reference,
-    References,
-)
+from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR
 from mlcat_ingest.catalog.store import graph
 from mlcat_ingest.catalog.store.graph import (
     delete_references,
@@ -87,7 +83,7 @@ def test_references_are_found_and_then_gone(store: Store, monkeypatch: pytest.Mo
     urns = [put(store, model(str(n)), globalTags={"tags": [{"tag": TAG}]}) for n in range(5)]
     put(store, model("m"), globalTags={"tags": [{"tag": OTHER}]})
     found = store.read(lambda c: find_references(c, TAG))
-    assert found == References(5, tuple(Reference(urn, "TaggedWith", "globalTags") for urn in urns))
+    assert found == (5, [(urn, "TaggedWith", "globalTags") for urn in urns])
     assert delete_references(store, TAG) == found
     assert incoming(store, TAG).total == 0
     assert incoming(store, OTHER).total == 1
@@ -97,7 +93,7 @@ def test_references_are_found_and_then_gone(store: Store, monkeypatch: pytest.Mo
     before = store.get_version(urns[0], "globalTags", 1)
     assert before is not None
     assert before.value == {"tags": [{"tag": TAG}]}
-    assert delete_references(store, TAG) == References()
+    assert delete_references(store, TAG) == (0, [])
 
 
 def test_an_aspect_that_is_nothing_but_the_reference_goes(store: Store) -> None:
@@ -114,7 +110,7 @@ def test_two_relationships_of_one_aspect_are_two_references(store: Store) -> Non
         mlModelProperties={"trainingJobs": [BOB_JOB], "downstreamJobs": [BOB_JOB]},
     )
     found = delete_references(store, BOB_JOB)
-    assert [one.relationship for one in found.first] == ["TrainedBy", "UsedBy"]
+    assert [relationship for _, relationship, _ in found.first] == ["TrainedBy", "UsedBy"]
     assert store.get_many([urn])[urn]["mlModelProperties"].value == {
         "trainingJobs": [],
         "downstreamJobs": [],
@@ -126,5 +122,5 @@ BOB_JOB = "urn:li:dataJob:(urn:li:dataFlow:(airflow,f,PROD),j)"
 
 def test_what_a_urn_says_is_no_reference_that_could_go(store: Store) -> None:
     put(store, table("t"), mlFeatureTableProperties={"mlFeatures": [feature("t", "f")]})
-    assert store.read(lambda c: find_references(c, "urn:li:dataPlatform:feast")) == References()
+    assert store.read(lambda c: find_references(c, "urn:li:dataPlatform:feast")) == (0, [])
     assert delete_references(store, feature("t", "f")).total == 1

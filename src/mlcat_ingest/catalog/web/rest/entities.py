@@ -275,12 +275,8 @@ class Entities(Resource):
         return {
             "total": references.total,
             "relatedAspects": [
-                {
-                    "entity": reference.urn,
-                    "relationship": reference.relationship,
-                    "aspect": reference.aspect,
-                }
-                for reference in references.first
+                {"entity": entity, "relationship": relationship, "aspect": aspect}
+                for entity, relationship, aspect in references.first
             ],
         }
 

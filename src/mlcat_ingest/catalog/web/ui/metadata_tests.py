@@ -1,7 +1,7 @@
 """The pages of metadata tests: a definition in words, counts of outcomes, and an evaluation now."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -134,7 +134,7 @@ def rule_in_words(store: Store, info: Mapping[str, Any]) -> RuleInWords:
         definition = _definition("", info)
     except BadRequestError as error:
         return RuleInWords(problem=error.message)
-    texts = {*_values(definition.conditions), *_values(definition.rules)}
+    texts = {text for one in definition.comparisons() for text in one.values}
     urns = sorted(text for text in texts if entity_type(text))
     values = {urn: Piece(name, entity_href(urn)) for urn, name in names_of(store, urns).items()}
     selects_all = definition.conditions == All(())
@@ -167,17 +167,6 @@ def _kinds(definition: Definition) -> str:
     names = [kind_name(name, plural=True) for name in ENTITY_TYPES if definition.covers(name)]
     *most, last = sorted(names) or ["no entity, as it names no entity type of this catalog"]
     return f"{', '.join(most)} and {last}" if most else last
-
-
-def _values(predicate: Predicate) -> Iterator[str]:
-    match predicate:
-        case Comparison(values=values):
-            yield from values
-        case Not(part):
-            yield from _values(part)
-        case All(parts) | AnyOf(parts):
-            for part in parts:
-                yield from _values(part)
 
 
 def _clause(predicate: Predicate, values: Mapping[str, Piece], *, negated: bool = False) -> _Clause:
