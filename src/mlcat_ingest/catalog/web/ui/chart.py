@@ -122,8 +122,8 @@ class _Axis:
         return time[:10] if step >= _DAY else time[5:16] if step >= _MINUTE else time
 
 
-def draw(store: Store, request: SearchRequest, y: str, x: str, colour: str) -> Chart | None:
-    """Return the chart of what a search finds; None if nothing has finite numbers in both.
+def draw(store: Store, request: SearchRequest, y: str, x: str, colour: str) -> Chart:
+    """Return the chart of what a search finds, without points if none has finite numbers in both.
 
     Raises:
         BadRequestError: the search is not understood.
@@ -132,7 +132,7 @@ def draw(store: Store, request: SearchRequest, y: str, x: str, colour: str) -> C
     """
     total, undrawn, shown = store.read(points, request, y, x, "" if colour == STATUS else colour)
     if not shown:
-        return None
+        return Chart(y, x, colour, (), (), (), (), 0, undrawn)
     across = _Axis(x, min(one.x for one in shown), max(one.x for one in shown))
     up = _Axis(y, min(one.y for one in shown), max(one.y for one in shown))
     described = store.read(_described, [one.urn for one in shown])

@@ -101,8 +101,10 @@ def _recent_runs(store: Store) -> Listing:
     membership = EdgeQuery(["MemberOf"], Direction.OUTGOING, count=1)
     pages = store.related_entities([row.urn for row in rows], membership)
     groups = {urn: page.entities[0].urn for urn, page in pages.items() if page.entities}
-    names = names_of(store, list(groups.values()))
-    links = {urn: Piece(names[group], entity_href(group)) for urn, group in groups.items()}
+    of = {row.urn: row for row in rows_of(store, list(groups.values()))}
+    # Two servers may have groups of one name.
+    texts = {urn: " / ".join(filter(None, (row.place, row.name))) for urn, row in of.items()}
+    links = {urn: Piece(texts[group], of[group].href) for urn, group in groups.items()}
     metrics = Counter(name for row in rows for name in _metrics(row))
 
     def rank(name: str) -> tuple[bool, int, str]:

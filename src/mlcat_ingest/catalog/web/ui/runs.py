@@ -353,7 +353,7 @@ def runs_table(store: Store, view: RunsView, group: Mapping[str, Any]) -> RunsTa
         if not total:
             any_of = request.any_of
             problem = store.read(unknown_number, any_of) or problem
-        chart = _chart(store, view, request, columns.shown)
+        chart = _chart(store, view, request, columns.shown) if total else None
     except BadRequestError as error:
         problem, chart = error.message, None
     at_root = sum(not row.depth for row in rows)
@@ -463,8 +463,8 @@ def _chart(
         return None
     x = view.over if field_name(view.over).name is not None else "created"
     chart = draw(store, request, y, x, view.colour)
-    # A chart of one moment that nobody asked for says nothing.
-    return chart if chart is None or view.chart or len(chart.across) > 1 else None
+    # A chart of one moment that nobody asked for says nothing; one that is left out says why.
+    return chart if view.chart or chart.undrawn or len(chart.across) > 1 else None
 
 
 def export(store: Store, view: RunsView, kind: str) -> Iterator[str]:

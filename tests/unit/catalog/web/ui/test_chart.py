@@ -40,9 +40,7 @@ def put_run(
 
 
 def chart(store: Store, x: str = "created", colour: str = "status") -> Chart:
-    found = draw(store, RunsView(CHURN).request(), "metrics.auc", x, colour)
-    assert found is not None
-    return found
+    return draw(store, RunsView(CHURN).request(), "metrics.auc", x, colour)
 
 
 def test_a_point_has_the_name_of_its_run_and_its_values(store: Store) -> None:
@@ -106,6 +104,15 @@ def test_a_chart_says_how_many_models_have_no_point(store: Store) -> None:
     assert (len(chart(store).points), chart(store).undrawn) == (2, 3)
     text = page(store, at(CHURN, "?chart=metrics.auc&over=params.depth")).text
     assert "4 without a finite value are not drawn" in text
+
+
+def test_a_chart_without_points_keeps_the_form_that_leads_to_another(store: Store) -> None:
+    put_run(store, "a", "nan", depth=3)
+    text = page(store, at(CHURN)).text
+    assert "auc over time, UTC; 1 without a finite value is not drawn Chart" in text
+    text = page(store, at(CHURN, "?chart=metrics.auc&over=params.rate")).text
+    assert "auc over params.rate No model of the list has both. Chart" in text
+    assert "No model of the list" not in page(store, at(CHURN, "?filter=nothing")).text
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,8 @@ def add_ingestion(store: Store, name: str, number: int = 0, refused: int = 0) ->
 
 
 def test_the_latest_runs_show_status_group_and_a_metric(store: Store) -> None:
-    put(store, group("churn"), mlModelGroupProperties={"name": "Churn"})
+    of_lisbon = {"path": [{"id": "lisbon"}]}
+    put(store, group("churn"), mlModelGroupProperties={"name": "Churn"}, browsePathsV2=of_lisbon)
     add_run(store, "old", 1, auc="0.9123456789", fit_time="3")
     add_run(store, "new", 2, "FAILED", auc="0.5", aaa="1", fit_time="2")
     add_run(store, "bare", 0)
@@ -54,9 +55,9 @@ def test_the_latest_runs_show_status_group_and_a_metric(store: Store) -> None:
     found = page(store, "/")
     assert (
         "Latest runs Name Status Group Metric Duration Created "
-        "new FAILED Churn auc 0.5 25 s 2023-11-15 00:13 UTC "
-        "old FINISHED Churn auc 0.912346 25 s 2023-11-14 23:13 UTC "
-        "bare FINISHED Churn 25 s 2023-11-14 22:13 UTC" in found.text
+        "new FAILED lisbon / Churn auc 0.5 25 s 2023-11-15 00:13 UTC "
+        "old FINISHED lisbon / Churn auc 0.912346 25 s 2023-11-14 23:13 UTC "
+        "bare FINISHED lisbon / Churn 25 s 2023-11-14 22:13 UTC" in found.text
     )
     assert "no run" not in found.text.partition("Latest runs")[2]
     assert at(model("new")) in found.links
