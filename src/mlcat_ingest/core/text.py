@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import partial
 from typing import Any, Final
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -19,6 +20,28 @@ def json_or_none(text: object) -> Any:
         return json.loads(text) if isinstance(text, str) else None
     except (ValueError, RecursionError):
         return None
+
+
+def in_words(value: Any, levels: int = 20) -> str:
+    """Return a JSON value in words: the entries of a list, `name: value` of an object.
+
+    What is more than `levels` deep, in hostile values only, is `…`.
+    """
+    inner = partial(in_words, levels=levels - 1)
+    match value:
+        case list() | dict() if not levels:
+            return "…"
+        case list():
+            return ", ".join(
+                " ".join(map(inner, one.values())) if isinstance(one, dict) else inner(one)
+                for one in value
+            )
+        case dict():
+            return ", ".join(f"{name}: {inner(one)}" for name, one in value.items())
+        case bool():
+            return "true" if value else "false"
+        case _:
+            return "" if value is None else str(value)
 
 
 def compact_json(value: Any) -> str:

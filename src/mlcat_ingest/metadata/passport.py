@@ -11,17 +11,21 @@ from itertools import islice, takewhile, zip_longest
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from mlcat_ingest.core.text import cut, plural
-from mlcat_ingest.errors import CodecError
+from mlcat_ingest.core.text import cut, in_words, json_or_none, plural
 from mlcat_ingest.metadata.aspects import assets, common
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.aspects.untyped import FORMS
-from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.diff import AspectDiff, diff_aspect, entries_of, value_text, with_dates
 from mlcat_ingest.metadata.entries import LISTS, same_json, single_fields
 from mlcat_ingest.metadata.labels import name_in
-from mlcat_ingest.metadata.mlflow_keys import DATASETS, RUN_MODEL, SIGNATURE_PARTS
+from mlcat_ingest.metadata.mlflow_keys import (
+    DATASETS,
+    LOGGED_MODELS,
+    RUN_MODEL,
+    SIGNATURE,
+    SIGNATURE_PARTS,
+)
 from mlcat_ingest.metadata.proposal import CUSTOM, Aspect, custom_properties
 from mlcat_ingest.metadata.registry import ASPECTS, KEY_ASPECTS
 from mlcat_ingest.metadata.reserved import SOURCE_KEY, is_own
@@ -35,6 +39,9 @@ _NOT_SHOWN: Final = {*_PLACES, FORMS, *KEY_ASPECTS}
 
 _OF_THE_RUN: Final = frozenset({"training", "environment", "code", "data", "evaluation"})
 """Topics of a version that its run's model knows more of."""
+
+_MLFLOW: Final = ("mlflow.", "tag.mlflow.", "signature.")
+"""Beginnings of custom properties that are JSON where they are lists."""
 
 _SYSTEM: Final = "urn:li:corpuser:__datahub_system"
 _NAMELESS: Final = ("urn:li:corpuser:unknown", _SYSTEM, "")
@@ -324,12 +331,18 @@ def _texts(
 ) -> list[tuple[str, str, str]]:
     """Return label, value and detail of a part; those of each dataset or column in a list."""
     label = label or (entry if field == CUSTOM else field)
-    if entry in (DATASETS, *SIGNATURE_PARTS.values()) and (objects := _objects(part)):
-        labelled = ((one, _text(one.get("context")) or label) for one in objects)
+    read = json_or_none(part) if entry.startswith(_MLFLOW) else None
+    if listed := [*_listed(entry, read)]:
         return [
-            (text, _text(one.get("name")) or "(no name)", _detail(one, "context"))
-            for one, text in labelled
+            (
+                _text(one.get("context")) or one_label or label,
+                _text(one.get("name")) or "(no name)",
+                _detail(one, "context"),
+            )
+            for one_label, one in listed
         ]
+    if isinstance(read, list | dict):
+        return [(label, in_words(read), "")]
     if not isinstance(part, dict) or not main:
         return [(label, _joined(field, part), "")]
     value = _text(part.get(main))
@@ -400,7 +413,7 @@ def _joined(field: str, value: Any) -> str:
         return "; ".join(value)
     name = field.rpartition(".")[2]
     time = value.get("time") if isinstance(value, dict) else value if name == "time" else None
-    return date_of(time) if isinstance(time, int) else value_text("", name, value)
+    return date_of(time) if isinstance(time, int) else in_words(with_dates(name, value))
 
 
 def _detail(record: Mapping[str, Any], shown: str) -> str:
@@ -408,11 +421,21 @@ def _detail(record: Mapping[str, Any], shown: str) -> str:
     return "; ".join(f"{key} {_joined(key, value)}" for key, value in rest.items())
 
 
-def _objects(text: object) -> list[dict[str, Any]]:
-    """Return the objects in a list that is JSON text, none if it is anything else."""
-    try:
-        value = loads(text) if isinstance(text, str) else None
-    except CodecError:
-        return []
+def _listed(entry: str, read: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the objects that a property of MLflow lists, each with a label if it has its own.
+
+    Signatures of several models are listed by their parts, each column with its model.
+    """
+    if entry == SIGNATURE and isinstance(read, dict):
+        for uri, parts in read.items():
+            for part, key in SIGNATURE_PARTS.items():
+                columns = parts.get(part) if isinstance(parts, dict) else None
+                yield from ((key, {**one, "model": uri}) for one in _objects(columns))
+    elif entry in (DATASETS, LOGGED_MODELS, *SIGNATURE_PARTS.values()):
+        yield from (("", one) for one in _objects(read))
+
+
+def _objects(value: object) -> list[dict[str, Any]]:
+    """Return the objects of a list, none if it is anything else."""
     objects = value if isinstance(value, list) else []
     return objects if all(isinstance(one, dict) for one in objects) else []

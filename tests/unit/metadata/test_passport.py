@@ -1,5 +1,6 @@
 """The passport: what was there at a time, who wrote it, and what comes from the run."""
 
+import json
 from typing import Any
 
 import pytest
@@ -96,6 +97,29 @@ def test_a_version_has_the_code_and_the_data_of_its_run() -> None:
     assert (RUN, PROPERTIES, 2) in made.made_from
     columns = [line.text for line in passport(RUN, kept_in(entities)).of("features")]
     assert columns == ["age (type long; required true)", "(no name) (type long)"]
+
+
+def test_what_mlflow_writes_as_json_is_read() -> None:
+    tensor = {"type": "tensor", "tensor-spec": {"dtype": "int64", "shape": [-1, 2]}}
+    signatures = {
+        "models:/m-1": {"inputs": [{"name": "age"}]},
+        "models:/m-2": {"outputs": [tensor]},
+    }
+    custom = {
+        "mlflow.aliases": '["churn@champion", "churn@eu"]',
+        "mlflow.signature": json.dumps(signatures),
+        "mlflow.logged_models": '[{"name": "forest", "params": {"depth": "3"}}]',
+    }
+    entities = {URN: {PROPERTIES: [version(1, 1, customProperties=custom)]}}
+    assert [(line.label, line.text) for line in passport(URN, kept_in(entities)).lines[:-1]] == [
+        ("Aliases in MLflow", "churn@champion, churn@eu"),
+        ("signature.inputs", "age (model models:/m-1)"),
+        (
+            "signature.outputs",
+            "(no name) (type tensor; tensor-spec dtype: int64, shape: -1, 2; model models:/m-2)",
+        ),
+        ("mlflow.logged_models", "forest (params depth: 3)"),
+    ]
 
 
 def test_a_test_has_its_name_its_verdict_and_its_time() -> None:

@@ -32,8 +32,10 @@ _TICKS: Final = 5
 _EDGE: Final = 12.0  # percent of an axis in which a label does not fit around its tick
 _MINUTE, _HOUR, _DAY = 60_000, 3_600_000, 86_400_000
 _SPANS: Final = (
-    *(1_000, 5_000, 15_000, _MINUTE, 5 * _MINUTE, 15 * _MINUTE, _HOUR, 3 * _HOUR, 6 * _HOUR),
-    *(12 * _HOUR, _DAY, 2 * _DAY, 7 * _DAY, 14 * _DAY, 30 * _DAY, 90 * _DAY, 365 * _DAY),
+    *(second * 1_000 for second in (1, 2, 5, 10, 15, 30)),
+    *(minute * _MINUTE for minute in (1, 2, 5, 10, 15, 30)),
+    *(hour * _HOUR for hour in (1, 2, 3, 6, 12)),
+    *(day * _DAY for day in (1, 2, 4, 7, 14, 30, 60, 90, 180, 365)),
 )
 """Milliseconds between two ticks of an axis of times or durations."""
 

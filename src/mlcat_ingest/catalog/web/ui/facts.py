@@ -38,13 +38,12 @@ from mlcat_ingest.catalog.web.ui.text import (
     entity_href,
     entity_type,
     file_size,
-    in_words,
-    parsed,
     rounded,
     scalar,
     stamp,
     web_address,
 )
+from mlcat_ingest.core.text import in_words, json_or_none
 from mlcat_ingest.metadata.aspects.ai import SERVICE_DEFINITION
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 from mlcat_ingest.metadata.aspects.common import (
@@ -237,7 +236,7 @@ def overview(store: Store, urn: str, aspects: Aspects, properties: Mapping[str, 
         parameters=_hyper_parameters(training),
         custom=[text for text in shown if not text[0].startswith((*_MLFLOW, OWN_PREFIX))],
         mlflow=[
-            (name, in_words(read) if isinstance(read := parsed(text), list | dict) else text)
+            (name, in_words(read) if isinstance(read := json_or_none(text), list | dict) else text)
             for name, text in shown
             if name.startswith(_MLFLOW) and name not in _ON_TOP
         ],
@@ -325,7 +324,7 @@ def facts_of(
 
 def _datasets_without_urn(text: str | None) -> Iterator[Piece]:
     """Yield the datasets of a run whose source names no place that the catalog could know."""
-    datasets = parsed(text)
+    datasets = json_or_none(text)
     for dataset in datasets if isinstance(datasets, list) else ():
         if isinstance(dataset, dict) and dataset.get("name") and not dataset.get("urn"):
             yield Piece(" ".join(filter(None, map(scalar, map(dataset.get, ("name", "digest"))))))
@@ -333,7 +332,7 @@ def _datasets_without_urn(text: str | None) -> Iterator[Piece]:
 
 def _sizes(text: str) -> Iterator[Piece]:
     """Yield the size of a model, or of several by their URI."""
-    by_uri = parsed(text)
+    by_uri = json_or_none(text)
     if isinstance(by_uri, dict):
         yield from (Piece(f"{uri} {file_size(scalar(size))}") for uri, size in by_uri.items())
     elif text:
@@ -373,7 +372,7 @@ def _hyper_parameters(properties: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _is_tabled(name: str, text: str) -> bool:
-    read = parsed(text) if name in _TABLED else None
+    read = json_or_none(text) if name in _TABLED else None
     return bool(read) if name == SIGNATURE else bool(_objects(read))
 
 
@@ -420,8 +419,8 @@ def _run_page(store: Store, properties: Mapping[str, Any]) -> _RunPage | None:
 
 def _tables(custom: Mapping[str, str], page: _RunPage | None) -> Iterator[Listing]:
     """Yield what MLflow's properties hold as JSON: signature, logged models and datasets."""
-    by_uri = parsed(custom.get(SIGNATURE))
-    parts = {part: parsed(custom.get(key)) for part, key in SIGNATURE_PARTS.items()}
+    by_uri = json_or_none(custom.get(SIGNATURE))
+    parts = {part: json_or_none(custom.get(key)) for part, key in SIGNATURE_PARTS.items()}
     signatures = {"": parts, **(by_uri if isinstance(by_uri, dict) else {})}
     yield _table(
         "Signature",
@@ -433,9 +432,9 @@ def _tables(custom: Mapping[str, str], page: _RunPage | None) -> Iterator[Listin
             for column in _objects(signature.get(part))
         ),
     )
-    made = _objects(parsed(custom.get(LOGGED_MODELS)))
+    made = _objects(json_or_none(custom.get(LOGGED_MODELS)))
     yield _table("Logged models", (_logged_model(one, page) for one in made))
-    used = _objects(parsed(custom.get(DATASETS)))
+    used = _objects(json_or_none(custom.get(DATASETS)))
     yield _table("Datasets", map(_dataset, used))
 
 

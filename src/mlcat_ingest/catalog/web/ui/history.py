@@ -12,8 +12,8 @@ from mlcat_ingest.catalog.store.history import NO_PERSON, VersionInfo, VersionKe
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.facts import Piece
 from mlcat_ingest.catalog.web.ui.lists import PAGE_ROWS, Pager, names_of, pager
-from mlcat_ingest.catalog.web.ui.text import entity_href, in_words, moment, parsed
-from mlcat_ingest.core.text import cut
+from mlcat_ingest.catalog.web.ui.text import entity_href, moment
+from mlcat_ingest.core.text import cut, in_words, json_or_none
 from mlcat_ingest.metadata.aliases import decode
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
@@ -215,7 +215,7 @@ def _changes(diff: AspectDiff) -> Iterator[_ChangedValue]:
     for field in diff.fields:
         for change in field.changes:
             # Of entries without a key the label is the whole entry.
-            label = "" if isinstance(parsed(change.label), dict) else change.label
+            label = "" if isinstance(json_or_none(change.label), dict) else change.label
             values = _differing(change.old, change.new)
             words = [_in_words(value_beside(label, field.field, one)) for one in values]
             if words[0] == words[1]:  # they differ as JSON alone
@@ -228,7 +228,9 @@ def _changes(diff: AspectDiff) -> Iterator[_ChangedValue]:
 
 def _in_words(value: Any) -> str:
     """Return a value in words; a text of JSON by what it holds."""
-    return in_words(parsed(value) if str(value)[:1] in "[{" and parsed(value) else value)
+    return in_words(
+        json_or_none(value) if str(value)[:1] in "[{" and json_or_none(value) else value
+    )
 
 
 def _differing(old: Any, new: Any) -> tuple[Any, Any]:

@@ -38,10 +38,9 @@ from mlcat_ingest.catalog.web.ui.text import (
     kind_href,
     kind_name,
     moment,
-    parsed,
     scalar,
 )
-from mlcat_ingest.core.text import cut
+from mlcat_ingest.core.text import cut, json_or_none
 from mlcat_ingest.metadata.aspects.processes import DATAHUB_EXECUTION_REQUEST_INPUT
 from mlcat_ingest.metadata.aspects.untyped import (
     DATAHUB_EXECUTION_REQUEST_RESULT,
@@ -342,7 +341,7 @@ def _short(value: object) -> str:
 
 def _report(result: Object) -> Object:
     """Return the report in a result, empty where it is none."""
-    return _object(parsed(_object(result.get("structuredReport")).get("serializedValue")))
+    return _object(json_or_none(_object(result.get("structuredReport")).get("serializedValue")))
 
 
 def _request(aspects: Aspects) -> Object:

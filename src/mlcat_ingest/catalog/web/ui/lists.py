@@ -32,11 +32,11 @@ from mlcat_ingest.catalog.web.ui.text import (
     kind_href,
     kind_name,
     moment,
-    parsed,
     rounded,
     scalar,
     subtype_name,
 )
+from mlcat_ingest.core.text import json_or_none
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 from mlcat_ingest.metadata.aspects.common import (
     BROWSE_PATHS_V2,
@@ -343,7 +343,7 @@ def display_name(urn: str, aspects: Aspects) -> str:
 def recipe_of(request: Mapping[str, Any]) -> str:
     """Return the name of the recipe of an ingestion run, or an empty text."""
     args = request.get("args")
-    recipe = parsed(args.get("recipe")) if isinstance(args, Mapping) else None
+    recipe = json_or_none(args.get("recipe")) if isinstance(args, Mapping) else None
     name = recipe.get("pipeline_name") if isinstance(recipe, Mapping) else None
     return name if isinstance(name, str) and not entity_type(name) else ""
 
@@ -486,7 +486,7 @@ def common_metrics(rows: Iterable[ListRow]) -> list[str]:
 def _marks(custom: Mapping[str, str]) -> Iterator[str]:
     """Yield the registered versions and aliases that a model names."""
     for key in (VERSIONS, ALIASES):
-        names = parsed(custom.get(key))
+        names = json_or_none(custom.get(key))
         if isinstance(names, list):
             yield from map(str, names)
 

@@ -5,12 +5,10 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any, Final, Self
 from urllib.parse import quote, urlencode
 
-import orjson
-
+from mlcat_ingest.core.text import in_words
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.registry import ENTITY_TYPES
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -53,14 +51,6 @@ def visible(text: object) -> str:
 
 def _mark_name(mark: str) -> str:
     return f"⟨U+{ord(mark):04X}⟩"
-
-
-def parsed(text: object) -> Any:
-    """Return what a text of JSON holds; None where it was cut off, or others wrote no JSON."""
-    try:
-        return orjson.loads(text) if isinstance(text, str) else None
-    except orjson.JSONDecodeError:
-        return None
 
 
 def entity_type(urn: str) -> str:
@@ -144,29 +134,7 @@ def scalar(value: Any) -> str:
     """Return a JSON scalar, or a value in a one-key union wrapper, as text."""
     if isinstance(value, Mapping) and len(value) == 1:
         (value,) = value.values()
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return "" if value is None else str(value)
-
-
-def in_words(value: Any, levels: int = 20) -> str:
-    """Return a JSON value in words: the entries of a list, `name: value` of an object.
-
-    What is more than `levels` deep, in hostile values only, is `…`.
-    """
-    inner = partial(in_words, levels=levels - 1)
-    match value:
-        case list() | dict() if not levels:
-            return "…"
-        case list():
-            return ", ".join(
-                " ".join(map(inner, one.values())) if isinstance(one, dict) else inner(one)
-                for one in value
-            )
-        case dict():
-            return ", ".join(f"{name}: {inner(one)}" for name, one in value.items())
-        case _:
-            return scalar(value)
+    return str(value) if isinstance(value, list | dict) else in_words(value)
 
 
 def is_finite(value: str | None) -> bool:

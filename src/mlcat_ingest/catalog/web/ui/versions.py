@@ -9,7 +9,8 @@ from mlcat_ingest.catalog.search.request import Criterion, SearchRequest
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.facts import Piece
 from mlcat_ingest.catalog.web.ui.lists import ListRow, properties_of, value_of
-from mlcat_ingest.catalog.web.ui.text import entity_href, parsed, scalar
+from mlcat_ingest.catalog.web.ui.text import entity_href, scalar
+from mlcat_ingest.core.text import json_or_none
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.mlflow_keys import ALIASES
@@ -54,7 +55,7 @@ def aliases_of(store: Store, urn: str, properties: Mapping[str, Any]) -> Mapping
 
     Cost: a search and one SQL statement if there are any.
     """
-    found = parsed((properties.get("customProperties") or {}).get(ALIASES))
+    found = json_or_none((properties.get("customProperties") or {}).get(ALIASES))
     versions = {one: scalar(found[one]) for one in found} if isinstance(found, dict) else {}
     shown = dict(sorted(versions.items())[:_MOST])
     hrefs = _versions(store, urn, list(shown.values())) if shown else {}

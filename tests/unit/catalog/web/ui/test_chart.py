@@ -126,7 +126,13 @@ def test_a_chart_without_points_keeps_the_form_that_leads_to_another(store: Stor
         ("metrics.auc", 0, 5e-324, ["0", "4.94066e-324"]),
         ("metrics.auc", -1.7e308, 1.7e308, ["-1.7e+308", "1.7e+308"]),
         ("created", 5 * DAY, 9 * DAY, [f"1970-01-{day:02}" for day in (6, 7, 8, 9, 10)]),
-        ("created", DAY, DAY + 7_200_000, ["01-02 00:00", "01-02 01:00", "01-02 02:00"]),
+        (
+            "created",
+            DAY,
+            DAY + 2_000_000,
+            ["01-02 00:00", "01-02 00:10", "01-02 00:20", "01-02 00:30"],
+        ),
+        ("created", DAY - 400, DAY + 26_000, ["00:00:00", "00:00:10", "00:00:20"]),
         (
             "created",
             DAY + 59_000,

@@ -9,7 +9,9 @@ import pytest
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.facts import Piece, overview
 from mlcat_ingest.catalog.web.ui.lists import Listing
-from mlcat_ingest.catalog.web.ui.text import file_size, parsed, rounded
+from mlcat_ingest.catalog.web.ui.text import file_size, rounded
+from mlcat_ingest.core.text import json_or_none
+from mlcat_ingest.metadata.passport import KeptVersion, passport
 from support.catalog_store import group, model, put
 from support.names import HOSTILE
 from support.pages import at, get, page
@@ -120,7 +122,11 @@ def test_nothing_that_the_source_writes_of_a_model_is_shown_as_json(
         if properties := proposal["aspects"].get("mlModelProperties"):
             shown = overview(store, proposal["urn"], {}, properties)
             texts = [text for _, text in (*shown.custom, *shown.mlflow)]
-            assert not [text for text in texts if isinstance(parsed(text), list | dict)]
+            kept = {"mlModelProperties": [KeptVersion(1, properties, 0, "")]}
+            texts += [
+                line.value for line in passport(proposal["urn"], lambda *_, kept=kept: kept).lines
+            ]
+            assert not [text for text in texts if isinstance(json_or_none(text), list | dict)]
 
 
 def test_a_text_in_another_form_is_shown_as_it_is(store: Store) -> None:
