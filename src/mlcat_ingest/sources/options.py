@@ -103,14 +103,11 @@ class Owners:
         self._pattern = re.compile(config.pattern) if config.pattern else None
         named = config.type.startswith("urn:")
         self._type = {"type": "CUSTOM", "typeUrn": config.type} if named else {"type": config.type}
-        self._looked_up = lru_cache(_CACHED_USERS)(self._look_up)
+        self.urn = lru_cache(_CACHED_USERS)(self._urn)
 
-    def urn(self, user: str | None) -> str | None:
+    def _urn(self, user: str | None) -> str | None:
         """Return the URN of the owner for a user name, None for an ignored or unusable name."""
-        return self._looked_up(user) if user else None
-
-    def _look_up(self, user: str) -> str | None:
-        name = whole_characters(user).strip()
+        name = whole_characters(user or "").strip()
         if not name or name.lower() in self._ignored:
             return None
         mapped = self._map.get(name.lower())
@@ -180,15 +177,13 @@ class FeaturesConfig(RecipeModel):
 
     @model_validator(mode="after")
     def _names_can_be_made(self) -> Self:
-        _ = self._options().elsewhere
+        _ = LinkOptions(self.instance, self.namespace_prefix).elsewhere
         return self
 
     def options(self) -> LinkOptions | None:
         """Return what the rules need to know, None where nothing is linked."""
-        return self._options() if self.enabled else None
-
-    def _options(self) -> LinkOptions:
-        return LinkOptions(**self.model_dump(exclude={"enabled", "model_files"}))
+        given = self.model_dump(exclude={"enabled", "model_files"})
+        return LinkOptions(**given) if self.enabled else None
 
 
 class FeatureStoreConfig(RecipeModel):

@@ -38,7 +38,7 @@ def test_the_memory_for_users_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     found = owners()
     for name in ("a", "b", "c", "a"):
         assert found.urn(name) == f"urn:li:corpuser:{name}"
-    assert found._looked_up.cache_info().currsize <= 2
+    assert found.urn.cache_info().currsize <= 2
 
 
 @pytest.mark.parametrize(

@@ -27,9 +27,9 @@ from mlcat_ingest.recipe.values import Fabric, PatternFilter, RecipeUrl
 from mlcat_ingest.sources.datasets import DatasetsConfig, KnownDatasets
 from mlcat_ingest.sources.mlflow.values.assets import AssetsName
 from mlcat_ingest.sources.mlflow.values.uris import (
+    has_databricks_scheme,
     is_http,
     is_readable_database,
-    is_rest,
     is_unity_catalog,
     with_known_scheme,
 )
@@ -299,12 +299,8 @@ class MlflowConfig(ConnectionConfig):
         }
 
     @model_validator(mode="after")
-    def _compat_has_no_instance(self) -> Self:
+    def _choices_fit(self) -> Self:
         check_compat(self.compat, self.instance)
-        return self
-
-    @model_validator(mode="after")
-    def _reader_fits(self) -> Self:
         if self.reader == "rest" and not self.over_http:
             raise ValueError("`reader: rest` requires the http or https address of a server")
         if is_unity_catalog(self.tracking_uri):
@@ -340,4 +336,5 @@ class MlflowConfig(ConnectionConfig):
     @property
     def over_http(self) -> bool:
         """True if everything can be read over REST."""
-        return is_rest(self.tracking_uri) and is_rest(self.registry_uri or self.tracking_uri)
+        uris = self.tracking_uri, self.registry_uri or self.tracking_uri
+        return all(is_http(uri) or has_databricks_scheme(uri) for uri in uris)

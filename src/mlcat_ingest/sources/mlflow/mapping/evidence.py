@@ -1,7 +1,6 @@
 """Evidence in MLflow's records of a model's features, for the rules that link the two."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Final
 
 from mlcat_ingest.links.index import IndexedTable
@@ -50,7 +49,7 @@ def run_evidence(record: JoinedRun) -> Evidence | None:
     None if files with further evidence could not be read.
     """
     declared = _declaration([one.tags for one in record.versions]) or _run_declaration(record)
-    return _with_declaration(_run_evidence(record, _tables(record)), declared)
+    return _run_evidence(record, _tables(record), declared)
 
 
 def version_evidence(record: JoinedVersion) -> Evidence | None:
@@ -64,7 +63,7 @@ def version_evidence(record: JoinedVersion) -> Evidence | None:
     declared = declared or (None if model is None else _declaration([model.tags]))
     if run is not None:
         of_run = _run_declaration(run) if model is None else _declaration([run.run.tags])
-        return _with_declaration(_run_evidence(run, _tables(record)), declared or of_run)
+        return _run_evidence(run, _tables(record), declared or of_run)
     service, tables = tags.get(FEAST_SERVICE), _tables(record)
     if declared is None and not service and not tables:
         return None
@@ -75,13 +74,6 @@ def version_evidence(record: JoinedVersion) -> Evidence | None:
 def external_evidence(record: JoinedLoggedModel) -> Evidence:
     """Return the declaration for an external model, which has no other evidence of features."""
     return Evidence(declared=_declaration([record.model.tags]))
-
-
-def _with_declaration(evidence: Evidence | None, declared: str | None) -> Evidence | None:
-    """Return what is found with what is declared, which is enough where the rest is not known."""
-    if declared is None:
-        return evidence
-    return Evidence(declared=declared) if evidence is None else replace(evidence, declared=declared)
 
 
 def _run_declaration(record: JoinedRun) -> str | None:
@@ -99,17 +91,22 @@ def _tables(record: JoinedRun | JoinedVersion) -> tuple[IndexedTable, ...]:
     return tuple(made.table for made in signature_tables(record))
 
 
-def _run_evidence(record: JoinedRun, tables: tuple[IndexedTable, ...]) -> Evidence | None:
+def _run_evidence(
+    record: JoinedRun, tables: tuple[IndexedTable, ...], declared: str | None
+) -> Evidence | None:
+    """Return what is found with what is declared, which is enough where the rest is not known."""
     run, options, files = record.run, record.scope.options.links, record.files
+    alone = None if declared is None else Evidence(declared=declared)
     if options is None or record.trains_nothing:
-        return _NOTHING
+        return alone or _NOTHING
     if files.unread:
-        return None
+        return alone
     feast = feast_tags(run.tags, run.params)
     guesses = options.dataset_match or options.signature_names
     if feast is None and not guesses and not files.feature_specs and not tables:
-        return _NOTHING
+        return alone or _NOTHING
     return Evidence(
+        declared=declared,
         feature_specs=files.feature_specs,
         feast=feast,
         features_file=files.features_file,

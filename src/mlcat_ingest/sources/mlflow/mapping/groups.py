@@ -26,7 +26,6 @@ from mlcat_ingest.sources.mlflow.mapping.process import experiment_containers, t
 from mlcat_ingest.sources.mlflow.mapping.properties import (
     NO_TAGS,
     PropertiesBuilder,
-    added_only,
     browse_path,
     common_properties,
     first_aspects,
@@ -115,10 +114,11 @@ def map_version(record: JoinedVersion) -> list[Entity]:
     properties = _properties(record, custom, user)
     _set_training(properties, record, custom)
     aspects[ML_MODEL_PROPERTIES] = truncate_aspect(properties, truncator)
-    notes, adds_only = tuple(truncator.notes), added_only(record.files)
+    adds_only = {ML_MODEL_PROPERTIES} if record.files.unread else set[str]()
     if user is None and record.run is None and run_id is not None:
-        adds_only |= {OWNERSHIP}  # the run that knows the owner was not read
-    entity = Entity(name.urn, aspects, notes=notes, adds_only=adds_only)
+        adds_only.add(OWNERSHIP)  # the run that knows the owner was not read
+    notes = tuple(truncator.notes)
+    entity = Entity(name.urn, aspects, notes=notes, adds_only=frozenset(adds_only))
     return [*tags, with_evidence(entity, version_evidence(record), scope)]
 
 

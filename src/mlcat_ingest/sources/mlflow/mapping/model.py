@@ -1,7 +1,7 @@
 """Maps a run, or an external model of MLflow 3, to an mlModel in its experiment's group."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from mlcat_ingest.core.text import compact_json
@@ -34,7 +34,6 @@ from mlcat_ingest.sources.mlflow.mapping.process import map_process, training_jo
 from mlcat_ingest.sources.mlflow.mapping.properties import (
     NO_TAGS,
     PropertiesBuilder,
-    added_only,
     browse_path,
     common_properties,
     first_aspects,
@@ -163,10 +162,10 @@ def map_run(record: JoinedRun) -> list[Entity]:
     _add_properties(custom, record, datasets.summary, made)
     add_card(aspects, record.files, made, truncator)
     aspects[ML_MODEL_PROPERTIES] = _model(record, custom, user)
-    notes, adds_only = tuple(truncator.notes), added_only(record.files)
-    if record.has_children is None:
-        adds_only |= {SUB_TYPES}  # other runs may be its children
-    model = Entity(name.urn, aspects, notes=notes, adds_only=adds_only)
+    # Of unread files nothing is taken back, and other runs may be its children.
+    unknown = {ML_MODEL_PROPERTIES: record.files.unread, SUB_TYPES: record.has_children is None}
+    adds_only = frozenset(name for name, is_unknown in unknown.items() if is_unknown)
+    model = Entity(name.urn, aspects, notes=tuple(truncator.notes), adds_only=adds_only)
     linked = with_evidence(model, run_evidence(record), scope)
     if not scope.options.process_instances:
         return [linked]
@@ -178,19 +177,16 @@ def _side_aspects(record: JoinedRun, user: str | None) -> dict[str, Aspect]:
     path = None
     if experiment is not None:
         path = browse_path(scope, experiment.name or experiment.experiment_id)
-    aspects = first_aspects(scope, *_kinds(record), removed=record.is_removed, path=path)
+    kinds = {
+        SubType.EVALUATION_RUN: record.is_evaluation,
+        SubType.PARENT_RUN: record.has_children,
+    }
+    own = (kind for kind, applies in kinds.items() if applies)
+    aspects = first_aspects(scope, *own, removed=record.is_removed, path=path)
     aspects[OWNERSHIP] = scope.owners.ownership(user)
     aspects[SOURCE_CODE] = _source_code(tags)
     aspects[GLOBAL_TAGS] = NO_TAGS
     return aspects
-
-
-def _kinds(record: JoinedRun) -> Iterator[SubType]:
-    """Yield the subtypes of a run, the main one first."""
-    if record.is_evaluation:
-        yield SubType.EVALUATION_RUN
-    if record.has_children:
-        yield SubType.PARENT_RUN
 
 
 def _add_properties(
@@ -218,15 +214,20 @@ def _add_properties(
 
 def _model(record: JoinedRun, custom: PropertiesBuilder, user: str | None) -> Aspect:
     scope, run, truncator = record.scope, record.run, custom.truncator
+    times_ms, names = (run.start_time_ms, run.ended_at_ms), ("start time", "end time")
+    params = params_with_model(run, only_model(run, record.models))
     result: dict[str, Any] = {
         "customProperties": custom.values,
         "name": truncator.text(_name(record), "name"),
+        "description": truncator.description(run.tags.get(NOTE_TAG)),
+        **truncator.times(*times_ms, user, names=names),
+        "externalUrl": scope.links.run(run.experiment_id, run.run_id),
+        "type": truncator.optional(_type(record), "type"),
+        "trainingJobs": training_jobs(record, truncator),
+        "hyperParams": hyper_params(params, custom),
+        "trainingMetrics": training_metrics(record, custom),
+        "tags": shown_tags(run.tags, run.status),
     }
-    _set_scalars(result, record, user, truncator)
-    params = params_with_model(run, only_model(run, record.models))
-    result["hyperParams"] = hyper_params(params, custom)
-    result["trainingMetrics"] = training_metrics(record, custom)
-    result["tags"] = shown_tags(run.tags, run.status)
     if record.experiment is not None:
         result["groups"] = [scope.experiment_group(record.experiment).urn]
     else:
@@ -275,18 +276,6 @@ def _name(record: JoinedRun) -> str:
         return f"metrics of {first}{more} ({name or run.run_id[:_SHORT_ID]})"
     place = (experiment.name if experiment else "") or run.experiment_id or "run"
     return name or f"{place} {run.run_id[:_SHORT_ID]}"
-
-
-def _set_scalars(
-    result: dict[str, Any], record: JoinedRun, user: str | None, truncator: Truncator
-) -> None:
-    run = record.run
-    result["description"] = truncator.description(run.tags.get(NOTE_TAG))
-    names = "start time", "end time"
-    result |= truncator.times(run.start_time_ms, run.ended_at_ms, user, names=names)
-    result["externalUrl"] = record.scope.links.run(run.experiment_id, run.run_id)
-    result["type"] = truncator.optional(_type(record), "type")
-    result["trainingJobs"] = training_jobs(record, truncator)
 
 
 def _type(record: JoinedRun) -> str | None:

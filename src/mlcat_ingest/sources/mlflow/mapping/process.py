@@ -7,7 +7,7 @@ Source: the aspects of runs that DataHub's own mlflow source of acryl-datahub 1.
 events are left out: a server returns no version of an event, so each pass would write it again.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
 from mlcat_ingest.core.text import whole_characters
@@ -51,25 +51,21 @@ def training_jobs(record: JoinedRun, truncator: Truncator) -> list[str] | None:
 
     A tag that names no job is noted.
     """
-    jobs = _tagged_job(record.run.tags, truncator)
+    jobs: dict[str, None] = {}
+    if tag := record.run.tags.get(TRAINING_JOB_TAG):
+        urn = tag.strip()
+        try:
+            check(urn)
+            problem = "" if entity_type_of(urn) in _JOBS else f"{urn} is not a job"
+        except InvalidUrnError as error:
+            problem = str(error)
+        if problem:
+            truncator.note("training_job_invalid", problem)
+        else:
+            jobs[urn] = None
     if record.scope.options.process_instances:
-        jobs = [*jobs, record.scope.naming.process(record.run.run_id)]
-    return list(dict.fromkeys(jobs)) or None
-
-
-def _tagged_job(tags: Mapping[str, str], truncator: Truncator) -> list[str]:
-    if not tags.get(TRAINING_JOB_TAG):
-        return []
-    urn = tags[TRAINING_JOB_TAG].strip()
-    try:
-        check(urn)
-        problem = "" if entity_type_of(urn) in _JOBS else f"{urn} is not a job"
-    except InvalidUrnError as error:
-        problem = str(error)
-    if problem:
-        truncator.note("training_job_invalid", problem)
-        return []
-    return [urn]
+        jobs[record.scope.naming.process(record.run.run_id)] = None
+    return list(jobs) or None
 
 
 def map_process(record: JoinedRun, model: Entity, datasets: Iterable[str]) -> Entity:

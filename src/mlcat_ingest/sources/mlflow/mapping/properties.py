@@ -4,6 +4,7 @@ MLflow's tags become custom properties beside our own keys, under names that hid
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from mlcat_ingest.metadata.aspects.assets import TAG_PROPERTIES
@@ -13,13 +14,12 @@ from mlcat_ingest.metadata.aspects.common import (
     STATUS,
     SUB_TYPES,
 )
-from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.naming import Name
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.reserved import OWN_PREFIX, SOURCE_KEY, VERDICT_TAGS
 from mlcat_ingest.metadata.urn import tag
 from mlcat_ingest.sources.mlflow.mapping.text import Truncator, clean, cut
-from mlcat_ingest.sources.mlflow.values.joined import RunFiles, WorkspaceScope
+from mlcat_ingest.sources.mlflow.values.joined import WorkspaceScope
 from mlcat_ingest.sources.mlflow.values.records import (
     NAMING_TAG,
     USER_TAG,
@@ -68,15 +68,12 @@ def _without_prefixes(name: str, prefix: str) -> str:
     return name
 
 
+@dataclass(slots=True)
 class PropertiesBuilder:
     """The custom properties of one entity: our own keys, and the tags of its record."""
 
-    __slots__ = ("truncator", "values")
-
-    def __init__(self, truncator: Truncator) -> None:
-        """Start without properties."""
-        self.truncator = truncator
-        self.values: dict[str, str] = {}
+    truncator: Truncator
+    values: dict[str, str] = field(default_factory=dict)
 
     def add(self, key: str, value: str, prefix: str) -> None:
         """Add an entry; where the key is taken, under the next `prefix` + key that is free."""
@@ -140,11 +137,6 @@ def user_of(scope: WorkspaceScope, run: Run) -> str | None:
     MLflow deprecated `user_id`; clients that run as a service set the tag to the person.
     """
     return scope.owners.urn(run.tags.get(USER_TAG)) or scope.owners.urn(run.user_id)
-
-
-def added_only(files: RunFiles) -> frozenset[str]:
-    """Return the aspects in which nothing is taken back, since files of the model are unread."""
-    return frozenset({ML_MODEL_PROPERTIES}) if files.unread else frozenset()
 
 
 def first_aspects(

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mlcat_ingest.core.redaction import redact_urls
@@ -26,15 +27,12 @@ _BYTES_AN_ENTRY: Final = 160
 _LISTS: Final = ("trainingMetrics", "hyperParams", "customProperties")
 
 
+@dataclass(slots=True)
 class Truncator:
     """Truncates and cleans the values of one record; each change is a note for the report."""
 
-    __slots__ = ("limits", "notes")
-
-    def __init__(self, limits: SizeLimits = LIMITS) -> None:
-        """Start without notes."""
-        self.limits = limits
-        self.notes: list[Note] = []
+    limits: SizeLimits = LIMITS
+    notes: list[Note] = field(default_factory=list)
 
     def note(self, kind: str, detail: str) -> None:
         """Add a note."""

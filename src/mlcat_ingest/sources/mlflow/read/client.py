@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from contextvars import ContextVar
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
@@ -47,7 +47,6 @@ from mlcat_ingest.sources.mlflow.read.listing import (
     PageSize,
     RunsQuery,
     entries_of,
-    label_of,
     token_param,
 )
 from mlcat_ingest.sources.mlflow.read.reader import (
@@ -358,7 +357,7 @@ class ClientReader(ApiReader, MlflowConnection):
 
     def _items(self, listing: str, query: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
         try:
-            yield from follow(partial(self._page, listing, query), listing=label_of(listing))
+            yield from super()._items(listing, query)
         except ProtocolMismatchError as error:
             missing = error.context.get("code") in _NO_SUCH_LISTING
             if listing != "logged-models" or not missing:

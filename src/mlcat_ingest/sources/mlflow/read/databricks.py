@@ -126,7 +126,7 @@ class DatabricksReader(RestReader):
     def _models_by_id(self, ids: Sequence[str]) -> list[LoggedModel]:
         def ask(model_id: str) -> Reply:
             path = f"{API}/logged-models/{quote(model_id, safe='')}"
-            return self.connection.get(self.connection.tracking, path, [], None)
+            return self._request(path)
 
         replies = map_ahead(ask, ids, self._config.connections)
         items = [
@@ -156,8 +156,7 @@ class DatabricksReader(RestReader):
         return reply.content.decode("utf-8", "replace")
 
     def _ask(self, address: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        reply = self.connection.post(self.connection.tracking, address, body, None)
-        return object_of(raise_for_status(reply, "files"))
+        return object_of(raise_for_status(self._request(address, body=body), "files"))
 
     def check(self) -> Iterator[Finding]:
         """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
@@ -215,7 +214,7 @@ class DatabricksReader(RestReader):
         def ask(item: Mapping[str, Any]) -> Reply:
             params = [(key, str(item[key])) for key in ("name", "version") if key in item]
             path = f"{self.registry_api}/{listing}/get"
-            return self.connection.get(self.connection.registry, path, params, None)
+            return self._request(path, self.connection.registry, params=params)
 
         for reply in map_ahead(ask, items, self._config.connections):
             if not reports_missing(reply):

@@ -47,7 +47,7 @@ _UNUSABLE: Final = (
     *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
 )
 
-_IDS: Final[Mapping[str, Sequence[str]]] = {
+IDS: Final[Mapping[str, Sequence[str]]] = {
     RUN: ["run_id"],
     EXPERIMENT: ["experiment_id"],
     REGISTERED: ["name"],
@@ -124,7 +124,7 @@ class Refusals:
 def _ids_in(kind: str, item: object) -> Sequence[object]:
     """Return what names an item of JSON or of MlflowClient, None for what it lacks."""
     info = _field(item, "info") or item
-    return [_field(info, name) or None for name in _IDS[kind]]
+    return [_field(info, name) or None for name in IDS[kind]]
 
 
 def _field(item: object, name: str) -> object:

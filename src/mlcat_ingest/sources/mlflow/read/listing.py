@@ -5,17 +5,17 @@ import binascii
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
-from operator import attrgetter
 from typing import Any, ClassVar, Final, TypeVar
 
-from mlcat_ingest.core.paging import RecentIds, chunks
+from mlcat_ingest.core.paging import ListingPage, RecentIds, chunks, follow
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import ProtocolMismatchError, RecipeError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read import decode
 from mlcat_ingest.sources.mlflow.read.assets import prompts
-from mlcat_ingest.sources.mlflow.read.decode import Aliases, Json, Refusals, is_prompt
+from mlcat_ingest.sources.mlflow.read.decode import IDS, Aliases, Json, Refusals, is_prompt
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_MODELS,
     IDS_A_LISTING,
@@ -66,7 +66,6 @@ ENTRIES_A_SLICE: Final = 10_000
 LOGGED_MODELS_PAGE: Final = 1_000
 # A total order that edits do not change: the server's own would lose edited versions.
 _VERSIONS: Final = {"max_results": VERSIONS_PAGE, "order_by": ["name ASC", "version_number ASC"]}
-_NAME: Final = attrgetter("name")
 
 LISTINGS: Final[Mapping[str, tuple[str, Callable[..., Any]]]] = {
     "experiments": (EXPERIMENT, decode.experiment),
@@ -190,9 +189,9 @@ class RunsQuery:
         """How many more runs are wanted, None for all."""
         # MLflow compares a status with one value only, and has no "or".
         self._statuses = frozenset(only.statuses) if len(only.statuses) > 1 else None
-        exact = self._statuses is None and only.limit is not None
-        self.page_size = min(page_size, only.limit) if exact and only.limit else page_size
-        self._exact = exact
+        self.is_exact = self._statuses is None and only.limit is not None
+        """Whether it is known how many runs a listing needs at most: those that are left."""
+        self.page_size = min(page_size, only.limit) if self.is_exact and only.limit else page_size
 
     def body(self, experiment_ids: Sequence[str], count: int) -> Mapping[str, Any]:
         """Return the body of `runs/search` for the first page, of `count` runs."""
@@ -217,10 +216,6 @@ class RunsQuery:
             # MLflow refuses offset 0.
             **token_param(offset_token(only.skip) if only.skip else None),
         }
-
-    def want(self) -> int | None:
-        """Return how many runs a listing needs at most, None where that is not known."""
-        return self.left if self._exact else None
 
     def accept(self, runs: list[Run]) -> list[Run]:
         """Return those of a page that are wanted, and count them."""
@@ -253,8 +248,12 @@ class ApiReader(ABC):
         return item
 
     @abstractmethod
+    def _page(self, listing: str, query: Mapping[str, Any], token: str | None) -> ListingPage[Any]:
+        """Return a page of a listing, an empty one of `logged-models` where it is missing."""
+
     def _items(self, listing: str, query: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
-        """Yield the items of a listing in pages; none of `logged-models` where it is missing."""
+        """Yield the items of a listing in pages."""
+        return follow(partial(self._page, listing, query), listing=label_of(listing))
 
     def experiments(self) -> Iterator[list[Experiment]]:
         """Yield all experiments in pages; listed once and kept."""
@@ -264,7 +263,7 @@ class ApiReader(ABC):
                 "max_results": EXPERIMENTS_PAGE,
                 "order_by": [self.experiments_order],
             }
-            self._experiments = self._kept("experiments", query, attrgetter("experiment_id"))
+            self._experiments = self._kept("experiments", query)
         yield from self._experiments
 
     def first_created_ms(self) -> int | None:
@@ -284,8 +283,7 @@ class ApiReader(ABC):
     def registered_models(self) -> Iterator[list[RegisteredModel]]:
         """Yield all registered models in pages, without prompts; listed once and kept."""
         if self._models is None:
-            query = {"max_results": MODELS_PAGE}
-            pages = self._kept("registered-models", query, _NAME)
+            pages = self._kept("registered-models", {"max_results": MODELS_PAGE})
             self._prompts = {
                 model.name for page in pages for model in page if is_prompt(model.tags)
             }
@@ -306,7 +304,7 @@ class ApiReader(ABC):
         if not models:
             return
         aliases = Aliases(models, self._prompts)
-        for page in self._records("model-versions", _VERSIONS, _version_id, aliases=aliases):
+        for page in self._records("model-versions", _VERSIONS, aliases=aliases):
             yield [
                 version
                 for version in page
@@ -325,12 +323,11 @@ class ApiReader(ABC):
                 hint="delete them from `include`, or read the server over REST, or its database",
             )
         # A listing has no prompts, unless it is filtered by their tag.
-        query = {"filter": f"tags.`{PROMPT_TAG}` = 'true'"}
-        found = self._records("registered-models", {"max_results": MODELS_PAGE, **query}, _NAME)
+        query: Json = {"filter": f"tags.`{PROMPT_TAG}` = 'true'"}
+        found = self._records("registered-models", {"max_results": MODELS_PAGE, **query})
         models = [model for page in found for model in page if is_prompt(model.tags)]
-        versions = self._records(
-            "model-versions", {**_VERSIONS, **query}, _version_id, aliases=Aliases(models)
-        )
+        query = {**_VERSIONS, **query}
+        versions = self._records("model-versions", query, aliases=Aliases(models))
         there = chain.from_iterable(versions if models else ())
         return prompts(models, (one for one in there if is_prompt(one.tags)))
 
@@ -350,19 +347,17 @@ class ApiReader(ABC):
                 "order_by": [{"field_name": "creation_timestamp", "ascending": left is None}],
                 **({"filter": condition} if condition else {}),
             }
-            for page in self._records("logged-models", query, attrgetter("model_id")):
+            for page in self._records("logged-models", query):
                 yield page[:left]
                 left = None if left is None else left - len(page)
                 if left is not None and left <= 0:
                     return
 
-    def _kept(
-        self, listing: str, query: Mapping[str, Any], id_of: Callable[[Any], str]
-    ) -> list[list[Any]]:
+    def _kept(self, listing: str, query: Mapping[str, Any]) -> list[list[Any]]:
         """Return all pages of a listing that is kept in memory, and so has to end."""
         pages: list[list[Any]] = []
         left = MOST_KEPT
-        for page in self._records(listing, query, id_of):
+        for page in self._records(listing, query):
             pages.append(page)
             left -= len(page)
             if left < 0 or len(pages) > MOST_KEPT_PAGES:
@@ -373,28 +368,18 @@ class ApiReader(ABC):
                 )
         return pages
 
-    def _records(
-        self, listing: str, query: Mapping[str, Any], id_of: Callable[[Any], str], **more: Any
-    ) -> Iterator[list[Any]]:
-        seen = RecentIds(label_of(listing))
-        of_registry = LISTINGS[listing][0] in OF_REGISTRY
-        for items in chain.from_iterable(
-            self._items(listing, {**query, "filter": condition} if condition else query)
-            for condition in self._conditions(query, of_registry=of_registry)
-        ):
-            records = self._usable(listing, items, **more)
-            yield [records[at] for at in seen.new([id_of(record) for record in records])]
-
-    def _conditions(self, query: Mapping[str, Any], *, of_registry: bool) -> Iterator[str]:
-        """Yield the filter of each request of a listing, empty for none."""
-        named = self._named if of_registry and self._named is not None else [""]
-        yield from (" AND ".join(filter(None, (query.get("filter"), one))) for one in named)
+    def _records(self, listing: str, query: Mapping[str, Any], **more: Any) -> Iterator[list[Any]]:
+        seen, kind = RecentIds(label_of(listing)), LISTINGS[listing][0]
+        named = self._named if kind in OF_REGISTRY and self._named is not None else [""]
+        for name in named:
+            condition = " AND ".join(filter(None, (query.get("filter"), name)))
+            wanted = {**query, "filter": condition} if condition else query
+            for items in self._items(listing, wanted):
+                records = self._usable(listing, items, **more)
+                ids = ["/".join([getattr(one, part) for part in IDS[kind]]) for one in records]
+                yield [records[at] for at in seen.new(ids)]
 
     def _usable(self, listing: str, items: Iterable[Any], **more: Any) -> list[Any]:
         """Return the records of the items of a listing, without those that are refused."""
         kind, convert = LISTINGS[listing]
         return self.refusals.usable(kind, lambda item: convert(self.json_of(item), **more), items)
-
-
-def _version_id(version: ModelVersion) -> str:
-    return f"{version.name}/{version.version}"

@@ -21,7 +21,7 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
-from mlcat_ingest.net.http import Http, IsPassing, Reply, clock, is_read_failure
+from mlcat_ingest.net.http import Http, IsPassing, Params, Reply, clock, is_read_failure
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read import decode
 from mlcat_ingest.sources.mlflow.read.assets import asset, path_of
@@ -298,35 +298,31 @@ class MlflowServer(MlflowConnection):
         except MlcatError:
             return None  # whoever needs the API asks again
 
-    def get(
+    def request(
         self,
         http: Http,
         path: str,
-        params: list[tuple[str, str]],
-        workspace: str | None,
-        what: str = "",
-        is_passing: IsPassing = is_read_failure,
-    ) -> Reply:
-        """Return the reply to a GET in a workspace, whatever its status; see `Http.request`."""
-        how = {"params": params, "is_passing": is_passing, "what": what}
-        return self._request(http, "GET", path, workspace, **how)
-
-    def post(
-        self,
-        http: Http,
-        path: str,
-        body: Mapping[str, Any],
-        workspace: str | None,
+        workspace: str | None = None,
+        *,
+        params: Params | None = None,
+        body: Mapping[str, Any] | None = None,
+        is_passing: IsPassing | None = None,
         what: str = "",
     ) -> Reply:
-        """Return the reply to a POST of JSON in a workspace; see `get`."""
-        return self._request(http, "POST", path, workspace, body=dumps(body), what=what)
+        """Return the reply to a GET, or a POST of JSON, in a workspace, whatever its status.
 
-    def _request(
-        self, http: Http, method: str, path: str, workspace: str | None, **how: Any
-    ) -> Reply:
+        See `Http.request`.
+        """
+        method, content = ("GET", None) if body is None else ("POST", dumps(body))
         headers = {_WORKSPACE_HEADER: workspace} if workspace is not None else None
-        reply = http.request(method, path, headers=headers, **how)
+        reply = http.request(
+            *(method, path),
+            params=params,
+            body=content,
+            headers=headers,
+            is_passing=is_passing,
+            what=what,
+        )
         self._server_date = reply.headers.get("Date") or self._server_date
         return reply
 
@@ -341,7 +337,7 @@ class MlflowServer(MlflowConnection):
     def look_into(self, workspace: str) -> Reply:
         """Return the reply to a listing in a workspace: it tells if that is there, and is open."""
         params = [("max_results", "1")]
-        return self.get(self.tracking, f"{API}/experiments/search", params, workspace)
+        return self.request(self.tracking, f"{API}/experiments/search", workspace, params=params)
 
     def workspaces(self) -> tuple[str, ...]:
         """Return the names of the server's workspaces, `default` first; asked for once.
@@ -351,13 +347,13 @@ class MlflowServer(MlflowConnection):
         Cost: one request, two where the server has workspaces, and one for each that is named.
         """
         if self._workspaces is None:
-            info = self.get(self.tracking, f"{API_3}/server-info", [], None)
+            info = self.request(self.tracking, f"{API_3}/server-info")
             enabled = info.ok and bool(object_of(info).get("workspaces_enabled"))
             self._workspaces = self._list_workspaces() if enabled else (DEFAULT_WORKSPACE,)
         return self._workspaces
 
     def _list_workspaces(self) -> tuple[str, ...]:
-        reply = self.get(self.tracking, f"{API_3}/workspaces", [], None)
+        reply = self.request(self.tracking, f"{API_3}/workspaces")
         items = page_of(raise_for_status(reply, "workspaces"), "workspaces").items
         named = (item.get("name") for item in items if isinstance(item, dict))
         names = [name for name in named if isinstance(name, str)]
@@ -369,7 +365,7 @@ class MlflowServer(MlflowConnection):
 
     def version(self) -> str | None:
         """Return the server's version, None where it does not tell."""
-        reply = self.get(self.tracking, "/version", [], None)
+        reply = self.request(self.tracking, "/version")
         text = reply.content.decode("utf-8", "replace").strip()
         # A proxy may answer any path.
         return text if reply.ok and numbers_of(text) and len(text) <= 40 else None
@@ -385,7 +381,7 @@ class MlflowServer(MlflowConnection):
         what = "MLflow user"
         try:
             params = [("username", user)]
-            reply = self.get(self.tracking, f"{API}/users/get", params, None)
+            reply = self.request(self.tracking, f"{API}/users/get", params=params)
         except MlcatError as error:
             yield Finding(what, "failed", error.message, error.hint)
             return
@@ -491,14 +487,10 @@ class RestReader(ApiReader):
         super().__init__(config)
         self.connection = server or MlflowServer(config)
         self.lacking = self.connection.lacking
+        self.workspace = workspace or DEFAULT_WORKSPACE
         self._header = workspace
         self._page_numbers: dict[str, int] = {}
         self.registry_api = API
-
-    @property
-    def workspace(self) -> str:
-        """The workspace that the listings are of."""
-        return self._header or DEFAULT_WORKSPACE
 
     def server_id(self) -> str:
         """Return the identity of the server.
@@ -506,13 +498,10 @@ class RestReader(ApiReader):
         Cost: the listing of experiments of the default workspace, unless it was read already.
         """
         if self.connection.identity is None:
-            self.connection.identity = identity(
-                self._config, lambda: self._in_default().first_created_ms()
-            )
+            is_default = self.workspace == DEFAULT_WORKSPACE
+            default = self if is_default else self._in(DEFAULT_WORKSPACE)
+            self.connection.identity = identity(self._config, default.first_created_ms)
         return self.connection.identity
-
-    def _in_default(self) -> Self:
-        return self if self.workspace == DEFAULT_WORKSPACE else self._in(DEFAULT_WORKSPACE)
 
     def _in(self, workspace: str) -> Self:
         return type(self)(self._config, self.connection, workspace)
@@ -537,13 +526,19 @@ class RestReader(ApiReader):
                 reply = self._post("runs", query.body(ids, count), token)
                 return raise_for_status(reply, "runs")
 
+            def parse(reply: Reply) -> ListingPage[Any]:
+                page = page_of(reply, "runs")
+                pages.learn(len(page.items), len(reply.content))
+                slices.learn(len(page.items), len(reply.content))
+                return page
+
             for items in read_ahead(
                 fetch,
-                lambda reply: _page_of_runs(reply, pages, slices),
+                parse,
                 lambda: pages.runs,
                 listing=RUNS_LISTING,
                 ahead=self._config.connections,
-                want=query.want(),
+                want=query.left if query.is_exact else None,
                 token_after=offset_after,
             ):
                 fresh = seen.new(decode.run_ids(items))
@@ -605,7 +600,7 @@ class RestReader(ApiReader):
 
     def _get_3(self, path: str, token: str | None, count: int) -> Reply:
         params = [("max_results", str(count)), *token_param(token).items()]
-        return self._get(f"{API_3}/{path}", params, _is_passing)
+        return self._request(f"{API_3}/{path}", params=params, is_passing=_is_passing)
 
     def is_gone(self, target: MlflowObject) -> bool:
         """Return whether the server reports that the object does not exist, also not in trash."""
@@ -617,7 +612,7 @@ class RestReader(ApiReader):
         http, api = self._api_of(target.kind)
         if target.kind in _ASSETS:
             address = f"{API_3}/{_ASSETS[target.kind][0]}/{quote(target.name, safe='/@')}"
-            return self._get(address, [], _is_passing)
+            return self._request(address, is_passing=_is_passing)
         if target.kind == "logged_model":
             endpoint, params = f"logged-models/{quote(target.name, safe='')}", []
         else:
@@ -626,7 +621,7 @@ class RestReader(ApiReader):
         if target.version:
             params.append(("version", target.version))
         address = f"{api}/{endpoint}"
-        return self.connection.get(http, address, params, self._header, is_passing=_is_passing)
+        return self._request(address, http, params=params, is_passing=_is_passing)
 
     def _api_of(self, kind: str) -> tuple[Http, str]:
         if kind in OF_REGISTRY:
@@ -648,7 +643,7 @@ class RestReader(ApiReader):
         if reply.ok and wanted[0] not in held.get("tags", ()):
             http, api = self._api_of(target.kind)
             for endpoint, body in _tag_requests(target, wanted):
-                reply = self.connection.post(http, f"{api}/{endpoint}", body, self._header)
+                reply = self._request(f"{api}/{endpoint}", http, body=body)
                 if not reply.ok:
                     break
         return None if reply.ok else f"{reply.status}{_message(reply)}"
@@ -666,7 +661,7 @@ class RestReader(ApiReader):
         else:
             address = f"{_FILE_OF_MODEL}/{place.id}/artifacts/files"
             params = [("artifact_file_path", path)]
-        reply = self.connection.get(self.connection.pages, address, params, self._header)
+        reply = self._request(address, self.connection.pages, params=params)
         raise_for_status(reply, f"the file {path}")
         return reply.content.decode("utf-8", "replace")
 
@@ -687,7 +682,7 @@ class RestReader(ApiReader):
             params = [("artifact_directory_path", folder)] if folder else []
 
         def fetch(token: str | None) -> ListingPage[Any]:
-            reply = self._get(address, [*params, *token_param(token).items()])
+            reply = self._request(address, params=[*params, *token_param(token).items()])
             if reply.status in NO_SUCH_ENDPOINT or (reply.status == 400 and _is_refusal(reply)):
                 # An older server, a model that is gone, a place that the server does not serve.
                 return ListingPage([], None)
@@ -697,14 +692,8 @@ class RestReader(ApiReader):
         for entries in islice(follow(fetch, listing=label_of("files")), _MOST_PAGES):
             yield from (entry for entry in entries if isinstance(entry, dict))
 
-    def _get(
-        self,
-        address: str,
-        params: list[tuple[str, str]],
-        is_passing: IsPassing = is_read_failure,
-    ) -> Reply:
-        http, header = self.connection.tracking, self._header
-        return self.connection.get(http, address, params, header, is_passing=is_passing)
+    def _request(self, path: str, http: Http | None = None, **how: Any) -> Reply:
+        return self.connection.request(http or self.connection.tracking, path, self._header, **how)
 
     def check(self) -> Iterator[Finding]:
         """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
@@ -722,11 +711,15 @@ class RestReader(ApiReader):
         yield from findings(self, self._config, version=version, how=how, read_by="server")
         yield links_finding(self._config, self.connection.page_status())
 
-    def _items(self, listing: str, query: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
-        fetch = self._logged_models_page if listing == "logged-models" else self._page
-        return follow(partial(fetch, listing, query), listing=label_of(listing))
-
     def _page(self, listing: str, query: Mapping[str, Any], token: str | None) -> ListingPage[Any]:
+        if listing in self.lacking:
+            return ListingPage([], None)
+        if listing == "logged-models":
+            reply = self._post(listing, query, token)
+            if reply.status in NO_SUCH_ENDPOINT and not _is_refusal(reply):
+                self.lacking.add(listing)
+                return ListingPage([], None)
+            return page_of(raise_for_status(reply, listing), "models")
         http, api = self._api_of(LISTINGS[listing][0])
 
         def ask(token: str | None, count: int) -> Reply:
@@ -737,7 +730,7 @@ class RestReader(ApiReader):
                 for value in (given if isinstance(given, list) else [given])
             ]
             what, path = self._page_name(listing, token), f"{api}/{listing}/search"
-            return self.connection.get(http, path, params, self._header, what, _is_passing)
+            return self._request(path, http, params=params, is_passing=_is_passing, what=what)
 
         return self._whole_page(LISTINGS[listing][0], listing, ask, token, query["max_results"])
 
@@ -765,32 +758,12 @@ class RestReader(ApiReader):
         rest = self._whole_page(kind, listing, ask, half.token, count - count // 2)
         return ListingPage([*half.items, *rest.items], rest.token)
 
-    def _logged_models_page(
-        self, listing: str, query: Mapping[str, Any], token: str | None
-    ) -> ListingPage[Any]:
-        if listing in self.lacking:
-            return ListingPage([], None)
-        reply = self._post(listing, query, token)
-        if reply.status in NO_SUCH_ENDPOINT and not _is_refusal(reply):
-            self.lacking.add(listing)
-            return ListingPage([], None)
-        return page_of(raise_for_status(reply, listing), "models")
-
     def _post(self, listing: str, body: Mapping[str, Any], token: str | None) -> Reply:
         path, what = f"{API}/{listing}/search", self._page_name(listing, token)
-        body = {**body, **token_param(token)}
-        return self.connection.post(self.connection.tracking, path, body, self._header, what)
+        return self._request(path, body={**body, **token_param(token)}, what=what)
 
     def _page_name(self, listing: str, token: str | None) -> str:
         """Return what names the page behind `token` to who waits for it."""
         number = self._page_numbers.get(listing, 0) + 1 if token else 1
         self._page_numbers[listing] = number
         return f"page {number} of {listing.replace('-', ' ')}"
-
-
-def _page_of_runs(reply: Reply, *sizes: PageSize) -> ListingPage[Any]:
-    """Return the page of runs in a reply, and teach `sizes` its size."""
-    page = page_of(reply, "runs")
-    for size in sizes:
-        size.learn(len(page.items), len(reply.content))
-    return page

@@ -78,10 +78,6 @@ class _RunTrace(NamedTuple):
     lacks: str = ""
     has_children: bool = False
 
-    def fingerprint(self) -> str:
-        """Return the trace as text, empty where there is nothing to know."""
-        return json.dumps(self) if self != NO_TRACE else ""
-
 
 NO_TRACE: Final = _RunTrace()
 
@@ -395,7 +391,8 @@ class JoinedRun:
             lacks=(parent_of(run) or "")[:_ID_CHARS] if self.parent_id is None else "",
             has_children=bool(self.has_children),
         )
-        return RecordVersion(RUN, run.run_id, _record_digest(self), trace.fingerprint())
+        fingerprint = json.dumps(trace) if trace != NO_TRACE else ""
+        return RecordVersion(RUN, run.run_id, _record_digest(self), fingerprint)
 
     @property
     def is_removed(self) -> bool:

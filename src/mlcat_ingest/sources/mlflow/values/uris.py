@@ -122,11 +122,6 @@ def is_databricks(uri: str) -> bool:
     return is_http(uri) and _is_databricks_host(urlsplit(uri).hostname)
 
 
-def is_rest(uri: str) -> bool:
-    """Return whether what `uri` leads to is read over REST."""
-    return is_http(uri) or has_databricks_scheme(uri)
-
-
 def registry_of(tracking_uri: str, registry_uri: str | None) -> str:
     """Return the URI of the model registry; Databricks' default is Unity Catalog, as in MLflow 3.
 
