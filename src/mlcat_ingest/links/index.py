@@ -2,26 +2,17 @@
 
 A `FeatureIndex` holds the tables, features, keys and sets of one store; `Features` looks a
 reference up in those of all stores.
-
-References are as runs spell them and as files of their models list them: `feature_spec.yaml` and
-`feast_features.json`. These are data of somebody else: nothing in them is executed, and one that
-cannot be read is an error of its own.
 """
 
-import json
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.naming import Name, Naming
-from mlcat_ingest.metadata.urn import PREFIX, parse, raw_parts
-
-_VERSION: Final = re.compile(r"@(?:v\d+|latest)?$", re.IGNORECASE)
-_FEATURE_URN: Final = f"{PREFIX}mlFeature:("
+from mlcat_ingest.metadata.urn import parse, raw_parts
 
 
 class Ref(NamedTuple):
@@ -46,91 +37,6 @@ class Ref(NamedTuple):
         yield self.feature
         for table in (self.table, *self.asked_as):
             yield f"{table}__{self.feature}"
-
-
-def feast_ref(text: str, project: str | None) -> Ref | None:
-    """Return the reference that `view[@vN]:feature` spells; None for other texts."""
-    spelled, _, feature = text.strip().partition(":")
-    view = _VERSION.sub("", spelled)
-    if not (view and feature):
-        return None
-    return Ref(view, feature, project, () if spelled == view else (spelled,))
-
-
-def table_ref(text: str) -> Ref | None:
-    """Return the reference that `namespace.table:feature` spells; None for other texts."""
-    table, _, feature = text.strip().partition(":")
-    return Ref(table, feature) if table and feature else None
-
-
-def is_feature_urn(text: str) -> bool:
-    """Return whether `text` looks like the URN of a feature."""
-    return text.startswith(_FEATURE_URN) and text.endswith(")")
-
-
-def entries(text: str) -> Iterator[str]:
-    """Yield the entries of a list, split at commas and line ends that are in no parentheses."""
-    depth = start = 0
-    for at, character in enumerate(text):
-        if character == "(":
-            depth += 1
-        elif character == ")":
-            depth -= 1
-        elif character == "\n" or (character == "," and depth <= 0):
-            depth = 0
-            yield from filter(None, [text[start:at].strip()])
-            start = at + 1
-    yield from filter(None, [text[start:].strip()])
-
-
-class UnreadableFileError(ValueError):
-    """The file is not what its name promises."""
-
-
-def spec_features(text: str) -> list[Ref]:
-    """Return the features in a `feature_spec.yaml` that are inputs of the model.
-
-    Training data that is in no feature table, and functions on demand, are none.
-
-    Raises:
-        UnreadableFileError: it is no such file.
-
-    Source: `feature_spec.yaml` of Databricks' feature engineering client; `input_columns` lists
-    one mapping a column, `{<column>: {source, table_name, feature_name, include, …}}`.
-    """
-    import yaml
-
-    try:
-        content = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise UnreadableFileError("not YAML") from error
-    columns = content.get("input_columns") if isinstance(content, Mapping) else None
-    if not isinstance(columns, list):
-        raise UnreadableFileError("the list `input_columns` is missing")
-    named = (item for one in columns if isinstance(one, Mapping) for item in one.items())
-    refs: list[Ref] = []
-    for name, facts in named:
-        if isinstance(facts, Mapping) and facts.get("source") == "feature_store":
-            table, feature = facts.get("table_name"), facts.get("feature_name", name)
-            is_ref = isinstance(table, str) and isinstance(feature, str) and table and feature
-            if is_ref and facts.get("include") is not False:
-                refs.append(Ref(str(table), str(feature)))
-    return refs
-
-
-def listed_features(text: str) -> list[str]:
-    """Return the references in a `feast_features.json`, as they are spelled there.
-
-    Raises:
-        UnreadableFileError: it is no list of texts.
-    """
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UnreadableFileError("not JSON") from error
-    if not isinstance(content, list) or not all(isinstance(item, str) for item in content):
-        raise UnreadableFileError("not a list of references")
-    return content
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,16 +202,15 @@ class FeatureMatch(NamedTuple):
     ref: Ref | None = None
 
 
+@dataclass(frozen=True)
 class Features:
-    """Looks references up in the indexes of all stores. Pure."""
+    """Looks references up in the `indexes` of all stores, whose order does not matter. Pure."""
 
-    def __init__(self, indexes: Sequence[FeatureIndex] = ()) -> None:
-        """Look up in `indexes`, whose order does not matter."""
-        self._indexes = indexes
+    indexes: Sequence[FeatureIndex] = ()
 
     def only_namespace(self) -> str | None:
         """Return the one namespace that there is; None where there is none, or another one."""
-        namespaces = {name for index in self._indexes for name in index.namespaces}
+        namespaces = {name for index in self.indexes for name in index.namespaces}
         return namespaces.pop() if len(namespaces) == 1 else None
 
     def look_up(self, ref: Ref, elsewhere: Naming, feature_set: str | None = None) -> FeatureMatch:
@@ -314,7 +219,7 @@ class Features:
         `elsewhere` names features of namespaces that no store of the recipe has. `feature_set`
         is the set that the reference may have come from.
         """
-        tables = [table for index in self._indexes for table in index.tables_of(ref, feature_set)]
+        tables = [table for index in self.indexes for table in index.tables_of(ref, feature_set)]
         if not tables:
             return _match(ref, "to_ask", self._urns_elsewhere(ref, elsewhere))
         if any(table.is_no_input(ref.feature) for table in tables):
@@ -333,7 +238,7 @@ class Features:
         except (InvalidUrnError, ValueError):
             return FeatureMatch(urn, "unknown")
         ref = Ref(table_name, feature)
-        tables = [table for index in self._indexes for table in index.tables_of(ref)]
+        tables = [table for index in self.indexes for table in index.tables_of(ref)]
         if any(table.is_no_input(feature) for table in tables):
             return FeatureMatch(urn, "no_input")
         is_held = any(feature in table.features for table in tables)
@@ -342,7 +247,7 @@ class Features:
     def _urns_elsewhere(self, ref: Ref, elsewhere: Naming) -> Iterator[str]:
         namings = [
             index.namespaces[ref.namespace]
-            for index in self._indexes
+            for index in self.indexes
             if ref.namespace in index.namespaces
         ]
         for naming in namings or [elsewhere]:
@@ -354,12 +259,12 @@ class Features:
 
     def sets(self, namespace: str | None, name: str) -> list[FeatureSet]:
         """Return the sets of this name, one for each store that has it."""
-        sets = (index.feature_set(namespace, name) for index in self._indexes)
+        sets = (index.feature_set(namespace, name) for index in self.indexes)
         return [feature_set for feature_set in sets if feature_set is not None]
 
     def knows_all_of(self, namespace: str | None) -> bool:
         """Return whether what the stores do not have of a namespace is not there at all."""
-        holding = [index for index in self._indexes if namespace in index.namespaces]
+        holding = [index for index in self.indexes if namespace in index.namespaces]
         return bool(holding) and all(index.complete for index in holding)
 
     @cached_property
@@ -376,7 +281,7 @@ class Features:
         self, names: Callable[[IndexedTable], Iterable[str]]
     ) -> dict[str, Sequence[IndexedTable]]:
         groups = defaultdict[str, list[IndexedTable]](list)
-        for table in (table for index in self._indexes for table in index.tables.values()):
+        for table in (table for index in self.indexes for table in index.tables.values()):
             for name in () if table.labels else names(table):
                 groups[name].append(table)
         return {**groups}

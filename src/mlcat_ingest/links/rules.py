@@ -3,8 +3,14 @@
 Evidence is what a run, and the models made from it, say about the features they were made with:
 frozen values, put together by a source's mapping without I/O; the rules look at nothing else. Each
 rule looks at one kind. The first that names any features gives the candidate.
+
+References are as runs spell them and as files of their models list them: `feature_spec.yaml` and
+`feast_features.json`. These are data of somebody else: nothing in them is executed, and one that
+cannot be read is an error of its own.
 """
 
+import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,17 +23,11 @@ from mlcat_ingest.links.index import (
     Features,
     IndexedTable,
     Ref,
-    UnreadableFileError,
-    entries,
-    feast_ref,
-    is_feature_urn,
-    listed_features,
-    spec_features,
-    table_ref,
 )
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.reserved import FEATURES_TAG
+from mlcat_ingest.metadata.urn import PREFIX
 
 FEAST_REFS: Final = "feast.feature_refs"
 FEAST_SERVICE: Final = "feast.feature_service"
@@ -40,6 +40,9 @@ _PROJECT: Final = "feast.project"
 _COUNT: Final = "feast.feature_count"
 _RETRIEVAL: Final = "feast.retrieval_type"
 _MORE: Final = "..."
+
+_VERSION: Final = re.compile(r"@(?:v\d+|latest)?$", re.IGNORECASE)
+_FEATURE_URN: Final = f"{PREFIX}mlFeature:("
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,27 +207,101 @@ Rule = Callable[[Case], Candidate | None]
 """Returns None if the run has no evidence for the rule."""
 
 
+def _feast_ref(text: str, project: str | None) -> Ref | None:
+    """Return the reference that `view[@vN]:feature` spells; None for other texts."""
+    spelled, _, feature = text.strip().partition(":")
+    view = _VERSION.sub("", spelled)
+    if not (view and feature):
+        return None
+    return Ref(view, feature, project, () if spelled == view else (spelled,))
+
+
+def _entries(text: str) -> Iterator[str]:
+    """Yield the entries of a list, split at commas and line ends that are in no parentheses."""
+    depth = start = 0
+    for at, character in enumerate(text):
+        if character == "(":
+            depth += 1
+        elif character == ")":
+            depth -= 1
+        elif character == "\n" or (character == "," and depth <= 0):
+            depth = 0
+            yield from filter(None, [text[start:at].strip()])
+            start = at + 1
+    yield from filter(None, [text[start:].strip()])
+
+
+class _UnreadableFileError(ValueError):
+    """The file is not what its name promises."""
+
+
+def _spec_features(text: str) -> list[Ref]:
+    """Return the features in a `feature_spec.yaml` that are inputs of the model.
+
+    Training data that is in no feature table, and functions on demand, are none.
+
+    Raises:
+        _UnreadableFileError: it is no such file.
+
+    Source: `feature_spec.yaml` of Databricks' feature engineering client; `input_columns` lists
+    one mapping a column, `{<column>: {source, table_name, feature_name, include, …}}`.
+    """
+    import yaml
+
+    try:
+        content = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise _UnreadableFileError("not YAML") from error
+    columns = content.get("input_columns") if isinstance(content, Mapping) else None
+    if not isinstance(columns, list):
+        raise _UnreadableFileError("the list `input_columns` is missing")
+    named = (item for one in columns if isinstance(one, Mapping) for item in one.items())
+    refs: list[Ref] = []
+    for name, facts in named:
+        if isinstance(facts, Mapping) and facts.get("source") == "feature_store":
+            table, feature = facts.get("table_name"), facts.get("feature_name", name)
+            is_ref = isinstance(table, str) and isinstance(feature, str) and table and feature
+            if is_ref and facts.get("include") is not False:
+                refs.append(Ref(str(table), str(feature)))
+    return refs
+
+
+def _listed_features(text: str) -> list[str]:
+    """Return the references in a `feast_features.json`, as they are spelled there.
+
+    Raises:
+        _UnreadableFileError: it is no list of texts.
+    """
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _UnreadableFileError("not JSON") from error
+    if not isinstance(content, list) or not all(isinstance(item, str) for item in content):
+        raise _UnreadableFileError("not a list of references")
+    return content
+
+
 def _declared_features(case: Case) -> Candidate | None:
     """Features that people named, by the tag `mlcat.features`."""
     matches: list[FeatureMatch] = []
-    for text in entries(case.evidence.declared or ""):
-        ref = table_ref(text)
-        if is_feature_urn(text):
+    for text in _entries(case.evidence.declared or ""):
+        table, _, feature = text.partition(":")
+        if text.startswith(_FEATURE_URN) and text.endswith(")"):
             matches.append(case.features.look_up_urn(text))
-        elif ref is None or text.startswith("urn:"):
+        elif not (table and feature) or text.startswith("urn:"):
             matches.append(FeatureMatch(text, "unknown"))
         else:
-            matches += case.look_up([ref])
+            matches += case.look_up([Ref(table, feature)])
     return Candidate(DECLARED, tuple(matches)) if matches else None
 
 
-def feature_spec(case: Case) -> Candidate | None:
+def _feature_spec(case: Case) -> Candidate | None:
     """Features that Databricks packaged with the model, which looks them up itself."""
     refs: list[Ref] = []
     for text in case.evidence.feature_specs:
         try:
-            refs += spec_features(text)
-        except UnreadableFileError as error:
+            refs += _spec_features(text)
+        except _UnreadableFileError as error:
             case.problems.append(f"{FEATURE_SPEC}: {error}")
     return Candidate(FEATURE_SPEC, tuple(case.look_up(refs))) if refs else None
 
@@ -243,8 +320,8 @@ def _feast_file(case: Case) -> Candidate | None:
     if text is None:
         return None
     try:
-        listed = listed_features(text)
-    except UnreadableFileError as error:
+        listed = _listed_features(text)
+    except _UnreadableFileError as error:
         case.problems.append(f"{FEAST_FILE}: {error}")
         return None
     expected = None if training is None else training.count
@@ -306,14 +383,14 @@ def _feast_candidate(case: Case, feast: FeastTags, rule: str, texts: Sequence[st
     if project is None:
         # Views of one name may be in several projects, and none is named.
         return Candidate(rule, tuple(FeatureMatch(text, "ambiguous") for text in texts))
-    unreadable = (text for text in texts if feast_ref(text, project) is None)
+    unreadable = (text for text in texts if _feast_ref(text, project) is None)
     unknown = (FeatureMatch(text, "unknown") for text in unreadable)
     matches = case.look_up(_refs(texts, project), feast.service)
     return Candidate(rule, (*_narrow_to_inputs(case, matches), *unknown))
 
 
 def _refs(texts: Iterable[str], project: str | None) -> Iterator[Ref]:
-    refs = (feast_ref(text, project) for text in texts)
+    refs = (_feast_ref(text, project) for text in texts)
     return (ref for ref in refs if ref is not None)
 
 
@@ -330,7 +407,7 @@ def _narrow_to_inputs(case: Case, matches: Sequence[FeatureMatch]) -> tuple[Feat
     return tuple(used or inputs)
 
 
-def from_signature(case: Case) -> Candidate | None:
+def _from_signature(case: Case) -> Candidate | None:
     """Features that the recipe makes of the columns of the model's own signature."""
     matches: list[FeatureMatch] = []
     for table in case.evidence.tables:
@@ -340,7 +417,7 @@ def from_signature(case: Case) -> Candidate | None:
     return Candidate(FROM_SIGNATURE, tuple(matches)) if matches else None
 
 
-def dataset_match(case: Case) -> Candidate | None:
+def _dataset_match(case: Case) -> Candidate | None:
     """Features of tables that are made from a dataset of the run, by the names of its columns."""
     if not case.options.dataset_match or not case.evidence.datasets:
         return None
@@ -354,7 +431,7 @@ def dataset_match(case: Case) -> Candidate | None:
     return _guess(case, DATASET_MATCH, refs, "matched by the columns of a dataset")
 
 
-def signature_names(case: Case) -> Candidate | None:
+def _signature_names(case: Case) -> Candidate | None:
     """Features that are named as an input of the model is, `feature` or `table__feature`."""
     if not case.options.signature_names or not case.evidence.columns:
         return None
@@ -387,14 +464,14 @@ def _guess(
 
 RULES: Final[tuple[Rule, ...]] = (
     _declared_features,
-    feature_spec,
+    _feature_spec,
     _feast_refs,
     _feast_file,
     _feast_service,
     _feast_refs_cut,
-    from_signature,
-    dataset_match,
-    signature_names,
+    _from_signature,
+    _dataset_match,
+    _signature_names,
 )
 """In the order of trust: first the features that people named, last those that are guessed."""
 

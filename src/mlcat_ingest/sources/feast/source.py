@@ -27,7 +27,7 @@ from mlcat_ingest.sources.feast.registry import (
     RegistryTransport,
     own_id,
 )
-from mlcat_ingest.sources.feast.views import ColumnMapper, Upstreams, ViewName, Views
+from mlcat_ingest.sources.feast.views import Upstreams, ViewName, Views
 
 _UsedT = TypeVar("_UsedT")
 
@@ -150,8 +150,7 @@ class _RegistryDecoder:
         self._sources: dict[tuple[str, str], bytes] = {}
         self._services: dict[ViewName, list[str]] = defaultdict(list)
         self._seen: set[ViewName] = set()
-        upstreams = Upstreams(config, self._source)
-        self._views = Views(ColumnMapper(self._entities), upstreams, self._services)
+        self._views = Views(self._entities, Upstreams(config, self._source), self._services)
 
     def definitions(self) -> Iterator[Definition]:
         self._entities.update(

@@ -376,14 +376,63 @@ def _in_seconds(duration: Any) -> str | None:
     return f"{total.normalize():f}" if total else None
 
 
-@dataclass(slots=True)
-class ColumnMapper:
-    """Makes features and keys; `entities` are by name, `untyped` the types noted before."""
+@dataclass(frozen=True, slots=True)
+class Views:
+    """Makes tables of the views of one registry; on-demand views come after what they refer to.
+
+    `entities` are by name, `services` names the services that use a view, `behind` has the datasets
+    of the views so far, `untyped` the types noted before.
+    """
 
     entities: Mapping[ViewName, Any]
+    upstreams: Upstreams
+    services: Mapping[ViewName, Sequence[str]]
+    behind: dict[ViewName, _UpstreamDatasets] = field(default_factory=dict)
     untyped: set[int] = field(default_factory=set)
 
-    def features(self, project: str, view: Any, notes: list[Note]) -> Iterator[Feature]:
+    def table(self, kind: str, project: str, view: Any) -> FeatureTable:
+        """Return the table of a view, with the datasets behind it and behind the views it uses."""
+        spec = view.spec
+        upstream = self.upstreams.of(project, spec)
+        for _, source in sorted(getattr(spec, "sources", {}).items()):
+            upstream += self._of_input(project, source)
+        notes = list(upstream.notes)
+        behind = replace(upstream, queries=(), notes=(), features=(), request_fields=())
+        self.behind[project, spec.name] = behind
+        keys = tuple(self._keys(project, spec, notes))
+        features = tuple(self._features(project, view, notes))
+        return FeatureTable(
+            namespace=project,
+            name=spec.name,
+            kind=kind.replace("_", " ").title(),
+            description=spec.description or None,
+            owners=(spec.owner,) if spec.owner else (),
+            tags=_user_tags(spec.tags),
+            properties=_properties(view, upstream, self.services.get((project, spec.name), ())),
+            sources=upstream.datasets,
+            keys=keys,
+            features=features,
+            notes=tuple(notes),
+            formerly=FormerEntries(upstream.former, (_DUMMY,)),
+        )
+
+    def _of_input(self, project: str, source: Any) -> _UpstreamDatasets:
+        if source.HasField("request_data_source"):
+            request = source.request_data_source
+            schema = request.request_data_options.schema
+            names = tuple(field.name for field in schema)
+            return _UpstreamDatasets(former=(_former_name(request),), request_fields=names)
+        if source.HasField("feature_view"):
+            view = source.feature_view.spec
+            name, columns, behind = view.name, view.features, self.upstreams.of(project, view)
+        else:
+            view = source.feature_view_projection
+            name, columns = view.feature_view_name, view.feature_columns
+            # A projection holds the batch source alone, if at all: the view itself knows more.
+            behind = self.behind.get((project, name)) or self.upstreams.of(project, view)
+        return replace(behind, features=tuple(f"{name}:{column.name}" for column in columns))
+
+    def _features(self, project: str, view: Any, notes: list[Note]) -> Iterator[Feature]:
         """Yield the fields of a view that are no join keys; they have its version."""
         spec, number = view.spec, _version_number(view)
         version = None if number is None else f"v{number}"
@@ -393,7 +442,7 @@ class ColumnMapper:
             if feature.name not in join_keys:
                 yield self._feature(feature, version, notes)
 
-    def keys(self, project: str, spec: Any, notes: list[Note]) -> Iterator[Key]:
+    def _keys(self, project: str, spec: Any, notes: list[Note]) -> Iterator[Key]:
         """Yield the entities of a view's spec."""
         columns = {column.name: column for column in spec.entity_columns}
         for name, entity in self._entities(project, spec):
@@ -450,61 +499,6 @@ class ColumnMapper:
                 Note("feature_type_unknown", f"value type {value_name('ValueType', number)}")
             )
         return type_ or "UNKNOWN"
-
-
-@dataclass(frozen=True, slots=True)
-class Views:
-    """Makes tables of the views of one registry; on-demand views come after what they refer to.
-
-    `services` names the services that use a view, `behind` has the datasets of the views so far.
-    """
-
-    columns: ColumnMapper
-    upstreams: Upstreams
-    services: Mapping[ViewName, Sequence[str]]
-    behind: dict[ViewName, _UpstreamDatasets] = field(default_factory=dict)
-
-    def table(self, kind: str, project: str, view: Any) -> FeatureTable:
-        """Return the table of a view, with the datasets behind it and behind the views it uses."""
-        spec = view.spec
-        upstream = self.upstreams.of(project, spec)
-        for _, source in sorted(getattr(spec, "sources", {}).items()):
-            upstream += self._of_input(project, source)
-        notes = list(upstream.notes)
-        behind = replace(upstream, queries=(), notes=(), features=(), request_fields=())
-        self.behind[project, spec.name] = behind
-        keys = tuple(self.columns.keys(project, spec, notes))
-        features = tuple(self.columns.features(project, view, notes))
-        return FeatureTable(
-            namespace=project,
-            name=spec.name,
-            kind=kind.replace("_", " ").title(),
-            description=spec.description or None,
-            owners=(spec.owner,) if spec.owner else (),
-            tags=_user_tags(spec.tags),
-            properties=_properties(view, upstream, self.services.get((project, spec.name), ())),
-            sources=upstream.datasets,
-            keys=keys,
-            features=features,
-            notes=tuple(notes),
-            formerly=FormerEntries(upstream.former, (_DUMMY,)),
-        )
-
-    def _of_input(self, project: str, source: Any) -> _UpstreamDatasets:
-        if source.HasField("request_data_source"):
-            request = source.request_data_source
-            schema = request.request_data_options.schema
-            names = tuple(field.name for field in schema)
-            return _UpstreamDatasets(former=(_former_name(request),), request_fields=names)
-        if source.HasField("feature_view"):
-            view = source.feature_view.spec
-            name, columns, behind = view.name, view.features, self.upstreams.of(project, view)
-        else:
-            view = source.feature_view_projection
-            name, columns = view.feature_view_name, view.feature_columns
-            # A projection holds the batch source alone, if at all: the view itself knows more.
-            behind = self.behind.get((project, name)) or self.upstreams.of(project, view)
-        return replace(behind, features=tuple(f"{name}:{column.name}" for column in columns))
 
 
 def _properties(view: Any, upstream: _UpstreamDatasets, services: Sequence[str]) -> dict[str, str]:

@@ -30,9 +30,7 @@ from mlcat_ingest.sources.mlflow.read.reader import (
     local_text,
 )
 from mlcat_ingest.sources.mlflow.values.joined import (
-    JoinedRecord,
     JoinedRun,
-    JoinedSignature,
     JoinedVersion,
     RunFiles,
 )
@@ -45,7 +43,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     logged_history,
     model_document,
 )
-from mlcat_ingest.sources.mlflow.values.signatures import made_models, signature_tables
+from mlcat_ingest.sources.mlflow.values.signatures import made_models
 from mlcat_ingest.sources.mlflow.values.uris import folder_of
 
 log = logging.getLogger(__name__)
@@ -226,29 +224,6 @@ def _yaml_object(text: str | None) -> Mapping[str, Any]:
     except (yaml.YAMLError, RecursionError, ValueError):
         return {}
     return content if isinstance(content, Mapping) else {}
-
-
-def with_signature_tables(
-    pages: Iterable[Sequence[JoinedRecord]],
-) -> Iterator[Sequence[JoinedRecord]]:
-    """Yield the pages, each feature table of a signature before the first record that links to it.
-
-    Cost: holds the names of the tables.
-    """
-    names: set[str] = set()
-    for page in pages:
-        records: list[JoinedRecord] = []
-        for record in page:
-            signatures: Sequence[JoinedSignature] = ()
-            if isinstance(record, JoinedRun | JoinedVersion):
-                signatures = signature_tables(record)
-            for signature in signatures:
-                if signature.table.table not in names:
-                    names.add(signature.table.table)
-                    is_listed = isinstance(record, JoinedRun) and record.listed_only
-                    records.append(replace(signature, listed_only=is_listed))
-            records.append(record)
-        yield records
 
 
 # A model can be logged to a run that has ended; a day later it is not looked for any more.

@@ -27,7 +27,6 @@ from mlcat_ingest.sources.mlflow.select.models import (
     ModelFiles,
     RecentModels,
     of_one_run,
-    with_signature_tables,
 )
 from mlcat_ingest.sources.mlflow.select.scopes import ALIASES_LISTED, EveryRun, NamedRuns
 from mlcat_ingest.sources.mlflow.select.selection import (
@@ -42,6 +41,7 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedRecord,
     JoinedRegisteredModel,
     JoinedRun,
+    JoinedSignature,
     JoinedVersion,
     WorkspaceScope,
     is_removed,
@@ -55,6 +55,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     name_of,
     parent_of,
 )
+from mlcat_ingest.sources.mlflow.values.signatures import signature_tables
 
 _PAGE: Final = 500
 
@@ -112,7 +113,7 @@ class WorkspaceReading:
 
         Cost: that of `NamedRuns`, for these parents.
         """
-        yield from with_signature_tables(self._runs.pages(self._pages()))
+        yield from _with_signature_tables(self._runs.pages(self._pages()))
         yield from self._corrected_parents()
 
     def checkpoint(self, known: KnownRuns) -> Mapping[str, object]:
@@ -408,3 +409,26 @@ class WorkspaceReading:
             for of_run in made.values():
                 result.update(of_one_run(of_run))
         return result
+
+
+def _with_signature_tables(
+    pages: Iterable[Sequence[JoinedRecord]],
+) -> Iterator[Sequence[JoinedRecord]]:
+    """Yield the pages, each feature table of a signature before the first record that links to it.
+
+    Cost: holds the names of the tables.
+    """
+    names: set[str] = set()
+    for page in pages:
+        records: list[JoinedRecord] = []
+        for record in page:
+            signatures: Sequence[JoinedSignature] = ()
+            if isinstance(record, JoinedRun | JoinedVersion):
+                signatures = signature_tables(record)
+            for signature in signatures:
+                if signature.table.table not in names:
+                    names.add(signature.table.table)
+                    is_listed = isinstance(record, JoinedRun) and record.listed_only
+                    records.append(replace(signature, listed_only=is_listed))
+            records.append(record)
+        yield records

@@ -1,10 +1,10 @@
-"""One MLflow database: consistent reads, filters of listings, ids ordered by time.
+"""One MLflow database: consistent reads, ids ordered by time.
 
 MLflow's tables have no index on times, so each query for the next ids walks over all of them. It
 asks for many ids at once, and their rows are read by id.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from itertools import chain
@@ -14,7 +14,6 @@ from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import NotAuthorizedError, ProtocolMismatchError
 from mlcat_ingest.metadata.proposal import Note
-from mlcat_ingest.sources.mlflow.config import RunSelect
 from mlcat_ingest.sources.mlflow.read.database.schema import (
     COLUMNS,
     EXPERIMENTS,
@@ -24,8 +23,7 @@ from mlcat_ingest.sources.mlflow.read.database.schema import (
     Table,
     plain,
 )
-from mlcat_ingest.sources.mlflow.read.reader import MlflowConnection, ModelFilter, RunFilter
-from mlcat_ingest.sources.mlflow.values.records import EXTERNAL_TAG, HISTORY_TAG
+from mlcat_ingest.sources.mlflow.read.reader import MlflowConnection
 from mlcat_ingest.sql.database import SqlConnection
 from mlcat_ingest.sql.readonly import DatabaseOwner, failure, open_readonly, schema_of, with_schema
 
@@ -70,65 +68,6 @@ def where(conditions: Iterable[Sql]) -> Sql:
 def in_workspace(table: Table, workspace: str | None) -> list[Sql]:
     """Return the condition that a row is of `workspace`; none where the schema has none."""
     return [] if workspace is None else [Sql(f"{table.name}.workspace = ?", (workspace,))]
-
-
-def wanted_runs(experiment_ids: Sequence[str], only: RunFilter, *, outputs: bool) -> Iterator[Sql]:
-    """Yield the conditions for the runs of some experiments that `only` wants.
-
-    `outputs`: whether the schema has the models that runs logged.
-    """
-    yield is_one_of("runs.experiment_id", experiment_ids)
-    if only.since_ms is not None:
-        yield Sql("runs.start_time >= ?", (only.since_ms,))
-    if only.before_ms is not None:
-        yield Sql("runs.start_time < ?", (only.before_ms,))
-    if only.ended_since_ms is not None:
-        yield Sql("runs.end_time >= ?", (only.ended_since_ms,))
-    if only.statuses:
-        yield Sql("runs.status IN ?", (list(only.statuses),))
-    if only.run_ids is not None:
-        yield Sql("runs.run_uuid IN ?", (list(only.run_ids),))
-    if only.deleted:
-        yield Sql("runs.lifecycle_stage = 'deleted'")
-    if only.select != "all":
-        yield _may_have_model(only.select, outputs=outputs)
-
-
-def wanted_models(experiment_ids: Sequence[str], only: ModelFilter) -> Iterator[Sql]:
-    """Yield the conditions for the logged models of some experiments that `only` wants."""
-    yield is_one_of("experiment_id", experiment_ids)
-    yield Sql("lifecycle_stage <> 'deleted'")
-    if only.updated_since_ms is not None:
-        yield Sql("last_updated_timestamp_ms >= ?", (only.updated_since_ms,))
-    if only.run_ids is not None:
-        yield Sql("source_run_id IN ?", (list(only.run_ids),))
-    if only.model_ids is not None:
-        yield Sql("model_id IN ?", (list(only.model_ids),))
-    if only.newest_external is not None:
-        tagged = "SELECT model_id FROM logged_model_tags WHERE tag_key = ? AND tag_value = 'true'"
-        yield Sql(f"model_id IN ({tagged})", (EXTERNAL_TAG,))
-
-
-def _may_have_model(chosen: RunSelect, *, outputs: bool) -> Sql:
-    """Return a condition that holds for all runs that the recipe selects, and for some others.
-
-    A version can name its run, or a logged model that the run made.
-    """
-    ids = [
-        "SELECT run_id FROM model_versions WHERE run_id IS NOT NULL",
-        "SELECT substr(source, 7, 32) FROM model_versions WHERE substr(source, 1, 6) = 'runs:/'",
-    ]
-    if outputs:
-        ids.append("SELECT source_id FROM inputs WHERE source_type = 'RUN_OUTPUT'")
-    if chosen == "with_model":
-        ids.append(f"SELECT run_uuid FROM tags WHERE tags.key = '{HISTORY_TAG}'")
-    return Sql(f"({' OR '.join(f'runs.run_uuid IN ({run_ids})' for run_ids in ids)})")
-
-
-def is_one_of(column: str, ids: Sequence[str]) -> Sql:
-    """Return the condition that a number in a column is one of `ids`."""
-    # Spelled out: SQLite takes fewer parameters than there can be experiments.
-    return Sql(f"{column} IN ({', '.join(str(int(id_)) for id_ in ids)})")
 
 
 def rows_of(table: Table, owner: str) -> str:

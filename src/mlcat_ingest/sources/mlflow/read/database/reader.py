@@ -11,17 +11,14 @@ from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import MlcatError, ProtocolMismatchError
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
-from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.config import MlflowConfig, RunSelect
 from mlcat_ingest.sources.mlflow.read.assets import prompts
 from mlcat_ingest.sources.mlflow.read.checks import MlflowFeature, findings, links_finding
 from mlcat_ingest.sources.mlflow.read.database.access import (
     Database,
     IdQuery,
     Sql,
-    is_one_of,
     pages_of_ids,
-    wanted_models,
-    wanted_runs,
     where,
 )
 from mlcat_ingest.sources.mlflow.read.database.rows import (
@@ -58,6 +55,8 @@ from mlcat_ingest.sources.mlflow.read.reader import (
 )
 from mlcat_ingest.sources.mlflow.values.assets import PROMPT, Asset
 from mlcat_ingest.sources.mlflow.values.records import (
+    EXTERNAL_TAG,
+    HISTORY_TAG,
     PARENT_TAG,
     Experiment,
     LoggedModel,
@@ -164,7 +163,7 @@ class DatabaseReader:
             return
         left = only.newest_external
         for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
-            wanted = tuple(wanted_models(ids, only))
+            wanted = tuple(_wanted_models(ids, only))
             ordered = IdQuery(
                 LOGGED_MODELS,
                 "model_id",
@@ -189,7 +188,7 @@ class DatabaseReader:
         outputs, left = self._has_logged_models, only.limit
         slices = PageSize(RUNS_A_SLICE, ENTRIES_A_SLICE, FIRST_SLICE)
         for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
-            wanted = tuple(wanted_runs(ids, only, outputs=outputs))
+            wanted = tuple(_wanted_runs(ids, only, outputs=outputs))
             newest_first = only.limit is not None
             ordered = IdQuery(RUNS, "run_uuid", "start_time", wanted, newest_first, only.skip)
             for page in pages_of_ids(self.connection, ordered, left):
@@ -211,7 +210,7 @@ class DatabaseReader:
         child = Sql("tags.key = ? AND value <> tags.run_uuid", (PARENT_TAG,))
         parents: set[str] = set()
         for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
-            wanted = wanted_runs(ids, every, outputs=self._has_logged_models)
+            wanted = _wanted_runs(ids, every, outputs=self._has_logged_models)
             listed, values = where([child, *wanted])
             with self.connection.page() as read:
                 rows = list(read(f"{named}{listed}", *values))
@@ -228,7 +227,7 @@ class DatabaseReader:
         sums = [Counter[int]() for _ in before_ms]
         columns = "SELECT experiment_id, run_uuid, start_time FROM runs"
         for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
-            statement = f"{columns} WHERE {is_one_of('experiment_id', ids).text}"
+            statement = f"{columns} WHERE {_is_one_of('experiment_id', ids).text}"
             with self.connection.page() as read:
                 for experiment_id, run_id, started in read(statement, stream=True):
                     # MLflow's ids are random, so that their sum is as good as a hash.
@@ -272,6 +271,65 @@ class DatabaseReader:
                 read_by="database",
             )
             yield links_finding(self._config)
+
+
+def _wanted_runs(experiment_ids: Sequence[str], only: RunFilter, *, outputs: bool) -> Iterator[Sql]:
+    """Yield the conditions for the runs of some experiments that `only` wants.
+
+    `outputs`: whether the schema has the models that runs logged.
+    """
+    yield _is_one_of("runs.experiment_id", experiment_ids)
+    if only.since_ms is not None:
+        yield Sql("runs.start_time >= ?", (only.since_ms,))
+    if only.before_ms is not None:
+        yield Sql("runs.start_time < ?", (only.before_ms,))
+    if only.ended_since_ms is not None:
+        yield Sql("runs.end_time >= ?", (only.ended_since_ms,))
+    if only.statuses:
+        yield Sql("runs.status IN ?", (list(only.statuses),))
+    if only.run_ids is not None:
+        yield Sql("runs.run_uuid IN ?", (list(only.run_ids),))
+    if only.deleted:
+        yield Sql("runs.lifecycle_stage = 'deleted'")
+    if only.select != "all":
+        yield _may_have_model(only.select, outputs=outputs)
+
+
+def _wanted_models(experiment_ids: Sequence[str], only: ModelFilter) -> Iterator[Sql]:
+    """Yield the conditions for the logged models of some experiments that `only` wants."""
+    yield _is_one_of("experiment_id", experiment_ids)
+    yield Sql("lifecycle_stage <> 'deleted'")
+    if only.updated_since_ms is not None:
+        yield Sql("last_updated_timestamp_ms >= ?", (only.updated_since_ms,))
+    if only.run_ids is not None:
+        yield Sql("source_run_id IN ?", (list(only.run_ids),))
+    if only.model_ids is not None:
+        yield Sql("model_id IN ?", (list(only.model_ids),))
+    if only.newest_external is not None:
+        tagged = "SELECT model_id FROM logged_model_tags WHERE tag_key = ? AND tag_value = 'true'"
+        yield Sql(f"model_id IN ({tagged})", (EXTERNAL_TAG,))
+
+
+def _may_have_model(chosen: RunSelect, *, outputs: bool) -> Sql:
+    """Return a condition that holds for all runs that the recipe selects, and for some others.
+
+    A version can name its run, or a logged model that the run made.
+    """
+    ids = [
+        "SELECT run_id FROM model_versions WHERE run_id IS NOT NULL",
+        "SELECT substr(source, 7, 32) FROM model_versions WHERE substr(source, 1, 6) = 'runs:/'",
+    ]
+    if outputs:
+        ids.append("SELECT source_id FROM inputs WHERE source_type = 'RUN_OUTPUT'")
+    if chosen == "with_model":
+        ids.append(f"SELECT run_uuid FROM tags WHERE tags.key = '{HISTORY_TAG}'")
+    return Sql(f"({' OR '.join(f'runs.run_uuid IN ({run_ids})' for run_ids in ids)})")
+
+
+def _is_one_of(column: str, ids: Sequence[str]) -> Sql:
+    """Return the condition that a number in a column is one of `ids`."""
+    # Spelled out: SQLite takes fewer parameters than there can be experiments.
+    return Sql(f"{column} IN ({', '.join(str(int(id_)) for id_ in ids)})")
 
 
 def open_database(config: MlflowConfig) -> DatabaseReader:
