@@ -289,11 +289,14 @@ def map_experiment(record: JoinedExperiment) -> list[Entity]:
     custom.set_own(PropertyKey.ARTIFACT_LOCATION, experiment.artifact_location)
     custom.set_own(PropertyKey.LIFECYCLE_STAGE, stage)
     custom.add_tags(experiment.tags, without=_MAPPED_TAGS)
-    properties = _group(custom, experiment.name or experiment.experiment_id)
-    properties["description"] = truncator.description(experiment.tags.get(NOTE_TAG))
-    created_ms, updated_ms = experiment.created_at_ms, experiment.last_updated_at_ms
-    properties |= truncator.times(created_ms, updated_ms, owner, date="createdAt")
-    properties["externalUrl"] = scope.links.experiment(experiment.experiment_id)
+    times_ms = experiment.created_at_ms, experiment.last_updated_at_ms
+    properties = {
+        "customProperties": custom.values,
+        "name": truncator.text(experiment.name or experiment.experiment_id, "name"),
+        "description": truncator.description(experiment.tags.get(NOTE_TAG)),
+        **truncator.times(*times_ms, owner, date="createdAt"),
+        "externalUrl": scope.links.experiment(experiment.experiment_id),
+    }
     aspects[ML_MODEL_GROUP_PROPERTIES] = truncate_aspect(properties, truncator)
     group = Entity(name.urn, aspects, notes=tuple(truncator.notes))
     return [*experiment_containers(scope, experiment), group]
@@ -324,12 +327,14 @@ def map_registered_model(record: JoinedRegisteredModel) -> list[Entity]:
         newest = truncator.text(newest, "version")
         custom.set_own(PropertyKey.LATEST_VERSION, newest)
     custom.add_tags(model.tags)
-    properties = _group(custom, model.name)
-    properties["description"] = truncator.description(model.description)
-    created_ms, updated_ms = model.created_at_ms, model.last_updated_at_ms
-    properties |= truncator.times(created_ms, updated_ms, date="createdAt")
-    properties["version"] = None if newest is None else {"versionTag": newest}
-    properties["externalUrl"] = scope.links.registered_model(model.name)
+    properties = {
+        "customProperties": custom.values,
+        "name": truncator.text(model.name, "name"),
+        "description": truncator.description(model.description),
+        **truncator.times(model.created_at_ms, model.last_updated_at_ms, date="createdAt"),
+        "version": None if newest is None else {"versionTag": newest},
+        "externalUrl": scope.links.registered_model(model.name),
+    }
     path = browse_path(scope)
     aspects = first_aspects(scope, SubType.REGISTERED_MODEL, removed=False, path=path)
     # MLflow has no owners and no catalog tags of it, so those of deleted rules are removed.
@@ -337,7 +342,3 @@ def map_registered_model(record: JoinedRegisteredModel) -> list[Entity]:
     aspects[GLOBAL_TAGS] = NO_TAGS
     aspects[ML_MODEL_GROUP_PROPERTIES] = truncate_aspect(properties, truncator)
     return [Entity(name.urn, aspects, notes=tuple(truncator.notes))]
-
-
-def _group(custom: PropertiesBuilder, name: str) -> dict[str, Any]:
-    return {"customProperties": custom.values, "name": custom.truncator.text(name, "name")}

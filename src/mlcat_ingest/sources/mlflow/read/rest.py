@@ -1,7 +1,7 @@
 """Reads an MLflow server over REST: its connections and error replies, and bulk listings only."""
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from email.utils import parsedate_to_datetime
@@ -250,6 +250,7 @@ class MlflowServer(MlflowConnection):
         registry = registry_of(config.tracking_uri, config.registry_uri)
         same = _server_of(registry) == _server_of(config.tracking_uri)
         self._registry = None if same else _http(sign_in(config, uri=registry))
+        self._connections = [one for one in (self.pages, self._registry) if one is not None]
         self.lacking: set[str] = set()
         """Listings that the server lacks: it is asked for each only once."""
         self._workspaces: tuple[str, ...] | None = None
@@ -290,6 +291,7 @@ class MlflowServer(MlflowConnection):
         log.warning(
             "the API of MLflow is at %s, and not below %s", host.url, self.config.public_uri
         )
+        self._connections.append(http)
         return http
 
     def _probe(self, http: Http) -> Reply | None:
@@ -427,24 +429,20 @@ class MlflowServer(MlflowConnection):
 
     def pending_request(self) -> UnansweredRequest | None:
         """Return the request that waits longest for its answer."""
-        return longest_pending_request(*self._connections())
+        return longest_pending_request(*self._connections)
 
     def end_waits(self) -> None:
         """End every pause between attempts."""
-        for http in self._connections():
+        for http in self._connections:
             http.end_waits()
 
     def requests_made(self) -> int:
         """Return the requests sent to the tracking server and the registry."""
-        return sum(http.requests_made() for http in self._connections())
-
-    def _connections(self) -> Collection[Http]:
-        every = (self.pages, self._tracking, self._registry)
-        return {http for http in every if http is not None}
+        return sum(http.requests_made() for http in self._connections)
 
     def close(self) -> None:
         """Close all connections; safe to call twice."""
-        for http in self._connections():
+        for http in self._connections:
             http.close()
 
 

@@ -114,10 +114,6 @@ class EveryRun:
         """Yield the runs in pages, each once."""
         return self._lister(list(self.experiments), only=self.only)
 
-    def pages(self, pages: Iterable[Sequence[JoinedRecord]]) -> Iterable[Sequence[JoinedRecord]]:
-        """Return the pages of joined records as they are yielded."""
-        return pages
-
 
 class NamedRuns(EveryRun):
     """Some runs; experiments and registered models come with their runs.
@@ -191,7 +187,9 @@ class NamedRuns(EveryRun):
             only = replace(self.only, limit=None, run_ids=tuple(piece))
             yield from self._reader.runs(list(self.experiments), only=only)
 
-    def pages(self, pages: Iterable[Sequence[JoinedRecord]]) -> Iterator[Sequence[JoinedRecord]]:
+    def with_runs(
+        self, pages: Iterable[Sequence[JoinedRecord]]
+    ) -> Iterator[Sequence[JoinedRecord]]:
         """Yield the pages, each experiment with the first of its runs."""
         pending: dict[str, JoinedRecord] = {}
         for page in pages:

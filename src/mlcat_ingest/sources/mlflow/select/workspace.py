@@ -113,7 +113,9 @@ class WorkspaceReading:
 
         Cost: that of `NamedRuns`, for these parents.
         """
-        yield from _with_signature_tables(self._runs.pages(self._pages()))
+        pages = self._pages()
+        pages = self._runs.with_runs(pages) if isinstance(self._runs, NamedRuns) else pages
+        yield from _with_signature_tables(pages)
         yield from self._corrected_parents()
 
     def checkpoint(self, known: KnownRuns) -> Mapping[str, object]:

@@ -119,7 +119,7 @@ def is_databricks(uri: str) -> bool:
     """Return whether `uri` leads to a Databricks workspace, by its scheme or its host."""
     if has_databricks_scheme(uri):
         return True
-    return is_http(uri) and _is_databricks_host(urlsplit(uri).hostname)
+    return is_http(uri) and bool(_DATABRICKS_HOST.search(urlsplit(uri).hostname or ""))
 
 
 def registry_of(tracking_uri: str, registry_uri: str | None) -> str:
@@ -130,10 +130,6 @@ def registry_of(tracking_uri: str, registry_uri: str | None) -> str:
     if registry_uri is not None:
         return registry_uri
     return _UNITY_CATALOG if has_databricks_scheme(tracking_uri) else tracking_uri
-
-
-def _is_databricks_host(host: str | None) -> bool:
-    return _DATABRICKS_HOST.search(host or "") is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +199,7 @@ def ui_links(
     Credentials in an address are left out; a query (`?o=<workspace id>`) is in every link.
     """
     parts = urlsplit(ui_url or tracking_uri)
-    databricks = is_databricks(tracking_uri) or _is_databricks_host(parts.hostname)
+    databricks = is_databricks(tracking_uri) or bool(_DATABRICKS_HOST.search(parts.hostname or ""))
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         return UiLinks(None, databricks=databricks)
     base = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"

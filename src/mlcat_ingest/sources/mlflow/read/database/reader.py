@@ -22,11 +22,7 @@ from mlcat_ingest.sources.mlflow.read.database.access import (
     where,
 )
 from mlcat_ingest.sources.mlflow.read.database.rows import (
-    ModelRegistry,
-    first_created_ms,
-    is_there,
-    load_assets,
-    load_experiments,
+    WorkspaceTables,
     load_logged_models,
     load_runs,
     workspace_names,
@@ -92,21 +88,16 @@ class DatabaseReader:
         self._has_workspaces = MlflowFeature.WORKSPACES in features
         self._has_logged_models = MlflowFeature.LOGGED_MODELS in features
         self.workspace = workspace
-        self._scope = workspace if self._has_workspaces else None
         self.refusals = Refusals()
-        self._registry = ModelRegistry(database, self.refusals, self._scope)
+        here = workspace if self._has_workspaces else None
+        self._tables = WorkspaceTables(database, self.refusals, here)
         self._experiments: list[Experiment] | None = None
         self._models: list[RegisteredModel] | None = None
         self._prompts: frozenset[str] = frozenset()
 
     def server_id(self) -> str:
         """Return the identity of the store, by experiment 0 of the default workspace."""
-        default = DEFAULT_WORKSPACE if self._has_workspaces else None
-        return identity(
-            self._config,
-            lambda: first_created_ms(self.connection, default),
-            self.connection.in_schema,
-        )
+        return identity(self._config, self._tables.first_created_ms, self.connection.in_schema)
 
     def workspaces(self) -> Sequence[Self]:
         """Return a reader of each workspace; this one for its own, which may be listed already."""
@@ -119,36 +110,36 @@ class DatabaseReader:
     def experiments(self) -> Iterator[list[Experiment]]:
         """Yield all experiments in pages; listed once and kept."""
         if self._experiments is None:
-            self._experiments = load_experiments(self.connection, self.refusals, self._scope)
+            self._experiments = self._tables.experiments()
         yield from map(list, chunks(self._experiments, EXPERIMENTS_PAGE))
 
     def registered_models(self) -> Iterator[list[RegisteredModel]]:
         """Yield all registered models in pages, without prompts; listed once and kept."""
         if self._models is None:
-            models = self._registry.registered_models()
+            models = self._tables.registered_models()
             self._prompts = frozenset(model.name for model in models if is_prompt(model.tags))
             self._models = [model for model in models if model.name not in self._prompts]
         yield from map(list, chunks(self._models, MODELS_PAGE))
 
     def narrow_registry(self, names: Sequence[str]) -> None:
         """List only the registered models with these names from now on."""
-        self._registry.names = names
+        self._tables.names = names
 
     def model_versions(self) -> Iterator[list[ModelVersion]]:
         """Yield the versions of all registered models in pages, prompts left out."""
         models = [model for page in self.registered_models() for model in page]
-        for page in self._registry.model_versions(Aliases(models)) if models else ():
+        for page in self._tables.model_versions(Aliases(models)) if models else ():
             yield [v for v in page if v.name not in self._prompts and not is_prompt(v.tags)]
 
     def assets(self, kind: str) -> Sequence[Asset] | None:
         """Return all assets of a kind; None where the schema has no such tables."""
         if kind == PROMPT:
-            models = [one for one in self._registry.registered_models() if is_prompt(one.tags)]
-            pages = self._registry.model_versions(Aliases(models), of_prompts=True)
+            models = [one for one in self._tables.registered_models() if is_prompt(one.tags)]
+            pages = self._tables.model_versions(Aliases(models), of_prompts=True)
             versions = chain.from_iterable(pages if models else ())
             return prompts(models, (one for one in versions if is_prompt(one.tags)))
         try:
-            return load_assets(self.connection, self.refusals, kind, self._scope)
+            return self._tables.assets(kind)
         except ProtocolMismatchError:
             return None
 
@@ -243,7 +234,7 @@ class DatabaseReader:
 
     def is_gone(self, target: MlflowObject) -> bool:
         """Return whether no row of its table is of this object, in the trash or not."""
-        return not is_there(self.connection, target, self._scope)
+        return not self._tables.is_there(target)
 
     def text_of(self, place: FileLocation, path: str) -> str | None:
         """Return what a file on this machine holds."""

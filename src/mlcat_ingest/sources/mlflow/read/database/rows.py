@@ -115,6 +115,9 @@ VERSIONS_A_PAGE: Final = 1_000
 DELETED_STAGE: Final = "Deleted_Internal"
 """The stage by which MLflow marks a version as deleted; its listings leave it out."""
 
+_RENAMED: Final = {"created_at": "creation_timestamp", "last_updated_at": "last_updated_timestamp"}
+"""Columns that MLflow's JSON has other names for."""
+
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 
 _TABLES: Final = {
@@ -284,8 +287,8 @@ def _model_metrics(rows: Iterable[Row]) -> Mapping[str, list[Metric]]:
     return metrics
 
 
-class ModelRegistry:
-    """The registered models of one workspace, None where the schema has none."""
+class WorkspaceTables:
+    """Reads what the tables hold of one workspace, None for a schema that has no workspaces."""
 
     def __init__(self, database: Database, refusals: Refusals, workspace: str | None) -> None:
         """Read from `database`."""
@@ -365,6 +368,112 @@ class ModelRegistry:
             yield self._refusals.usable(VERSION, version, listed_rows, itemgetter(-1, 1))
             beyond = [Sql(f"{number} > (?, ?)", last)]
 
+    def experiments(self) -> list[Experiment]:
+        """Return all experiments, in the order they were made.
+
+        Cost: two statements.
+        """
+        listed, values = where(in_workspace(EXPERIMENTS, self._workspace))
+        # The second key is that of MLflow's listing.
+        order = "creation_time, experiments.experiment_id DESC"
+        experiments = f"SELECT {plain(EXPERIMENTS)} FROM experiments{listed} ORDER BY {order}"
+        tagged = (
+            f"SELECT {plain(EXPERIMENT_TAGS)} FROM experiment_tags JOIN experiments"
+            f" ON experiment_tags.experiment_id = experiments.experiment_id{listed}"
+        )
+        with self._database.page() as read:
+            rows = list(read(experiments, *values))
+            tags = _by_owner(read(tagged, *values))
+
+        def experiment(row: Row) -> Experiment:
+            return fields.EXPERIMENT.of_row(row, tags.get(row[0]) or {})
+
+        return self._refusals.usable(EXPERIMENT, experiment, rows, lambda row: row[:1])
+
+    def assets(self, kind: str) -> list[Asset]:
+        """Return all MCP servers or skills, of the JSON that a server makes of them.
+
+        Raises:
+            ProtocolMismatchError: the schema has no such tables; and what `Database.page` raises.
+
+        Cost: five or six statements.
+        """
+        with self._database.page() as read:
+            every = [self._objects_of(read, kind, table) for table in ASSETS[kind]]
+        items, tags, aliases, versions, version_tags, *endpoints = every
+
+        def make(key: Row) -> Asset:
+            of_versions: defaultdict[object, dict[str, str]] = defaultdict(dict)
+            for one in (*tags.get(key, ()), *version_tags.get(key, ())):
+                of_versions[one.get("version")][one["key"]] = one["value"] or ""
+            item = {
+                **items[key][0],
+                "tags": of_versions[None],
+                "aliases": aliases.get(key, ()),
+                "access_endpoints": [one for of_key in endpoints for one in of_key.get(key, ())],
+            }
+            there = ({**one, "tags": of_versions[one["version"]]} for one in versions.get(key, ()))
+            return asset(kind, item, there)
+
+        return self._refusals.usable(
+            kind, make, sorted(items), lambda key: (path_of(items[key][0]),)
+        )
+
+    def first_created_ms(self) -> int | None:
+        """Return when experiment 0, of the default workspace, was made; None for unknown."""
+        default = None if self._workspace is None else DEFAULT_WORKSPACE
+        first = [Sql("experiment_id = 0"), *in_workspace(EXPERIMENTS, default)]
+        listed, values = where(first)
+        with self._database.page() as read:
+            rows = list(read(f"SELECT creation_time FROM experiments{listed}", *values))
+        return moment(rows[0][0]) if rows else None
+
+    def is_there(self, target: MlflowObject) -> bool:
+        """Return whether `target` has a row; the workspace of a run or model is its experiment's.
+
+        Cost: one statement.
+        """
+        if target.kind == "workspace":
+            return self._workspace is None or target.name in workspace_names(self._database)
+        if target.kind in ASSETS:
+            with self._database.page() as read:
+                rows = self._objects_of(read, target.kind, next(iter(ASSETS[target.kind])))
+            return target.name in {path_of(one) for one, *_ in rows.values()}
+        table, name = _TABLES[target.kind]
+        wanted = _number(target.name) if target.kind == "experiment" else target.name
+        conditions = [Sql(f"{name} = ?", (wanted,))]
+        if target.version:
+            conditions.append(Sql("version = ?", (_number(target.version),)))
+            conditions.append(Sql("current_stage <> ?", (DELETED_STAGE,)))
+        if table is LOGGED_MODELS:
+            conditions.append(Sql("lifecycle_stage <> 'deleted'"))
+        held_in = in_workspace(
+            table if "workspace" in table.columns else EXPERIMENTS, self._workspace
+        )
+        if "workspace" in table.columns:
+            conditions.extend(held_in)
+        elif held_in:
+            inside, values = where(held_in)
+            experiments = f"SELECT experiment_id FROM experiments{inside}"
+            conditions.append(Sql(f"experiment_id IN ({experiments})", values))
+        there, values = where(conditions)
+        with self._database.page() as read:
+            return any(True for _ in read(f"SELECT 1 FROM {table.name}{there}", *values))
+
+    def _objects_of(self, read: Read, kind: str, table: str) -> Mapping[Row, list[dict[str, Any]]]:
+        """Return the rows of a table as objects, by organization and name."""
+        columns = ASSETS[kind][table].split()
+        found: defaultdict[Row, list[dict[str, Any]]] = defaultdict(list)
+        # MySQL takes `key` as the name of a column behind that of its table only.
+        here = self._workspace
+        listed, values = ("", ()) if here is None else (" WHERE workspace = ?", (here,))
+        named = ", ".join(f"{table}.{column}" for column in columns)
+        for row in read(f"SELECT {named} FROM {table}{listed}", *values):
+            item = {_RENAMED.get(name, name): one for name, one in zip(columns, row, strict=True)}
+            key = item.get("organization") or "", item.get("name") or item.get("server_name")
+            found[key].append(item)
+        return found
+
     def _listed(self, table: Table) -> list[Sql]:
         names = [] if self.names is None else [Sql(f"{table.name}.name IN ?", (list(self.names),))]
         return [*in_workspace(table, self._workspace), *names]
@@ -394,90 +503,6 @@ class ModelRegistry:
         return " AND ".join(f"{owner.name}.{one} = {table.name}.{one}" for one in same)
 
 
-def load_experiments(
-    database: Database, refusals: Refusals, workspace: str | None
-) -> list[Experiment]:
-    """Return all experiments of a workspace, in the order they were made.
-
-    Cost: two statements.
-    """
-    listed, values = where(in_workspace(EXPERIMENTS, workspace))
-    # The second key is that of MLflow's listing.
-    order = "creation_time, experiments.experiment_id DESC"
-    experiments = f"SELECT {plain(EXPERIMENTS)} FROM experiments{listed} ORDER BY {order}"
-    tagged = (
-        f"SELECT {plain(EXPERIMENT_TAGS)} FROM experiment_tags JOIN experiments"
-        f" ON experiment_tags.experiment_id = experiments.experiment_id{listed}"
-    )
-    with database.page() as read:
-        rows = list(read(experiments, *values))
-        tags = _by_owner(read(tagged, *values))
-
-    def experiment(row: Row) -> Experiment:
-        return fields.EXPERIMENT.of_row(row, tags.get(row[0]) or {})
-
-    return refusals.usable(EXPERIMENT, experiment, rows, lambda row: row[:1])
-
-
-_RENAMED: Final = {"created_at": "creation_timestamp", "last_updated_at": "last_updated_timestamp"}
-"""Columns that MLflow's JSON has other names for."""
-
-
-def load_assets(
-    database: Database, refusals: Refusals, kind: str, workspace: str | None
-) -> list[Asset]:
-    """Return all MCP servers or skills of a workspace, of the JSON that a server makes of them.
-
-    Raises:
-        ProtocolMismatchError: the schema has no such tables; and what `Database.page` raises.
-
-    Cost: five or six statements.
-    """
-    with database.page() as read:
-        every = [_objects_of(read, kind, table, workspace) for table in ASSETS[kind]]
-    items, tags, aliases, versions, version_tags, *endpoints = every
-
-    def make(key: Row) -> Asset:
-        of_versions: defaultdict[object, dict[str, str]] = defaultdict(dict)
-        for one in (*tags.get(key, ()), *version_tags.get(key, ())):
-            of_versions[one.get("version")][one["key"]] = one["value"] or ""
-        item = {
-            **items[key][0],
-            "tags": of_versions[None],
-            "aliases": aliases.get(key, ()),
-            "access_endpoints": [one for of_key in endpoints for one in of_key.get(key, ())],
-        }
-        there = ({**one, "tags": of_versions[one["version"]]} for one in versions.get(key, ()))
-        return asset(kind, item, there)
-
-    return refusals.usable(kind, make, sorted(items), lambda key: (path_of(items[key][0]),))
-
-
-def _objects_of(
-    read: Read, kind: str, table: str, workspace: str | None
-) -> Mapping[Row, list[dict[str, Any]]]:
-    """Return the rows of a table as objects, by organization and name."""
-    columns = ASSETS[kind][table].split()
-    found: defaultdict[Row, list[dict[str, Any]]] = defaultdict(list)
-    # MySQL takes `key` as the name of a column behind that of its table only.
-    listed, values = ("", ()) if workspace is None else (" WHERE workspace = ?", (workspace,))
-    named = ", ".join(f"{table}.{column}" for column in columns)
-    for row in read(f"SELECT {named} FROM {table}{listed}", *values):
-        item = {_RENAMED.get(name, name): one for name, one in zip(columns, row, strict=True)}
-        key = item.get("organization") or "", item.get("name") or item.get("server_name")
-        found[key].append(item)
-    return found
-
-
-def first_created_ms(database: Database, workspace: str | None) -> int | None:
-    """Return when experiment 0 of a workspace was made; None where it is not known."""
-    first = [Sql("experiment_id = 0"), *in_workspace(EXPERIMENTS, workspace)]
-    listed, values = where(first)
-    with database.page() as read:
-        rows = list(read(f"SELECT creation_time FROM experiments{listed}", *values))
-    return moment(rows[0][0]) if rows else None
-
-
 def workspace_names(database: Database) -> tuple[str, ...]:
     """Return the names of all workspaces, `default` first, of a schema that has them."""
     # A server can keep its list of workspaces elsewhere.
@@ -486,37 +511,6 @@ def workspace_names(database: Database) -> tuple[str, ...]:
     with database.page() as read:
         names = {name for (name,) in read(named)} | {DEFAULT_WORKSPACE}
     return tuple(sorted(names, key=lambda name: (name != DEFAULT_WORKSPACE, name)))
-
-
-def is_there(database: Database, target: MlflowObject, workspace: str | None) -> bool:
-    """Return whether `target` has a row; the workspace of a run or model is its experiment's.
-
-    Cost: one statement.
-    """
-    if target.kind == "workspace":
-        return workspace is None or target.name in workspace_names(database)
-    if target.kind in ASSETS:
-        with database.page() as read:
-            rows = _objects_of(read, target.kind, next(iter(ASSETS[target.kind])), workspace)
-        return target.name in {path_of(one) for one, *_ in rows.values()}
-    table, name = _TABLES[target.kind]
-    wanted = _number(target.name) if target.kind == "experiment" else target.name
-    conditions = [Sql(f"{name} = ?", (wanted,))]
-    if target.version:
-        conditions.append(Sql("version = ?", (_number(target.version),)))
-        conditions.append(Sql("current_stage <> ?", (DELETED_STAGE,)))
-    if table is LOGGED_MODELS:
-        conditions.append(Sql("lifecycle_stage <> 'deleted'"))
-    held_in = in_workspace(table if "workspace" in table.columns else EXPERIMENTS, workspace)
-    if "workspace" in table.columns:
-        conditions.extend(held_in)
-    elif held_in:
-        inside, values = where(held_in)
-        experiments = f"SELECT experiment_id FROM experiments{inside}"
-        conditions.append(Sql(f"experiment_id IN ({experiments})", values))
-    there, values = where(conditions)
-    with database.page() as read:
-        return any(True for _ in read(f"SELECT 1 FROM {table.name}{there}", *values))
 
 
 def _number(text: str) -> int:

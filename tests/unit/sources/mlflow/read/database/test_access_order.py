@@ -38,7 +38,6 @@ def _small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 def listed(uri: str, ids: Sequence[str] = ("0", "1"), **only: Any) -> list[int]:
     reader = reader_of(uri)
     found = [run.run_id for page in reader.runs(ids, only=RunFilter(**only)) for run in page]
-    reader.connection.close()
     return [int(run_id, 16) for run_id in found]
 
 
@@ -72,7 +71,6 @@ def test_each_run_comes_once_though_others_appear(uri: str, tmp_path: Path) -> N
         found += [run.run_id for run in page]
         late = {"run_uuid": f"f{number:031x}", "experiment_id": 0, "start_time": 5}
         insert(tmp_path / "m.db", "runs", [late])
-    reader.connection.close()
     assert len(found) == len(set(found))
     assert {int(run_id, 16) for run_id in found} >= set(range(len(STARTS)))
 

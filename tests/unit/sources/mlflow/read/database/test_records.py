@@ -38,7 +38,6 @@ RUN = {"run_uuid": "r", "experiment_id": 1, "start_time": 5, "status": "RUNNING"
 def one_run(path: Path, **tables: Any) -> Run:
     reader = reader_of(make_database(path / "m.db", **{"runs": [RUN], **tables}))
     ((run,),) = reader.runs(["1"])
-    reader.connection.close()
     return run
 
 
@@ -56,7 +55,6 @@ def test_of_runs_with_thousands_of_params_fewer_are_read_at_a_time(tmp_path: Pat
     runs = [{**RUN, "run_uuid": one} for one in ids]
     reader = reader_of(make_database(tmp_path / "m.db", runs=runs, params=params))
     pages = list(reader.runs(["1"]))
-    reader.connection.close()
     assert [run.run_id for page in pages for run in page] == ids
     assert [len(page) for page in pages] == [FIRST_SLICE, *[5] * ((len(ids) - FIRST_SLICE) // 5)]
 
@@ -81,7 +79,6 @@ def test_texts_are_those_of_the_table_also_beside_one_that_is_none(
     )
     reader = reader_of(uri)
     ((run, *others),) = reader.runs(["1"])
-    reader.connection.close()
     assert run.params == run.tags == {text: text for text in texts}
     assert [one.run_id for one in others] == ([] if odd else ["s"])
     assert reader.refusals.count == len(odd)
@@ -126,7 +123,6 @@ def test_datasets_are_shared_and_sorted_and_their_tags_are_of_one_run(tmp_path: 
     )
     reader = reader_of(uri)
     ((first, second),) = reader.runs(["1"])
-    reader.connection.close()
     assert first.datasets == (
         DatasetInput("a", "e", "local", "{}", None, "{}"),
         DatasetInput("b", "d", "local", "{}", tags={"mlflow.data.context": "training"}),
@@ -170,7 +166,6 @@ def test_logged_models(tmp_path: Path) -> None:
     )
     reader = reader_of(uri)
     ((first, second),) = reader.logged_models(["1"])
-    reader.connection.close()
     assert first == LoggedModel(
         model_id="m-1",
         experiment_id="1",
@@ -194,7 +189,6 @@ def test_there_are_no_logged_models_before_mlflow_3(tmp_path: Path) -> None:
     assert list(reader.logged_models(["1"])) == []
     ((run,),) = reader.runs(["1"])
     assert run.run_id == "r"
-    reader.connection.close()
 
 
 PROMPT = {"key": "mlflow.prompt.is_prompt", "value": "true"}
@@ -217,7 +211,6 @@ def test_registered_models_without_prompts(tmp_path: Path) -> None:
     before = reader.connection.requests_made()
     assert len(list(reader.registered_models())) == 1
     assert reader.connection.requests_made() == before
-    reader.connection.close()
 
 
 @pytest.mark.parametrize("page", [1, 2, 3, 100])
@@ -243,7 +236,6 @@ def test_versions_come_by_name_and_number_over_pages(
     )
     reader = reader_of(uri)
     found = [one for part in reader.model_versions() for one in part]
-    reader.connection.close()
     assert [(one.name, one.version) for one in found] == [
         ("a", "2"),
         ("a", "10"),
@@ -267,13 +259,11 @@ def test_refused_skills_of_one_name_are_named_with_their_organizations(tmp_path:
     reader = reader_of(uri)
     assert reader.assets(SKILL) == []
     assert [one.ids for one in reader.refusals.take()] == [("s",), ("@a/s",), ("@b/s",)]
-    reader.connection.close()
 
 
 def test_without_registered_models_no_version_is_asked_for(tmp_path: Path) -> None:
     reader = reader_of(make_database(tmp_path / "m.db"))
     assert list(reader.model_versions()) == []
-    reader.connection.close()
 
 
 def test_workspaces_are_read_apart(tmp_path: Path) -> None:
@@ -305,7 +295,6 @@ def test_workspaces_are_read_apart(tmp_path: Path) -> None:
     assert [[one.name for one in page] for page in reader.experiments()] == [["Default"]]
     assert theirs.server_id() == reader.server_id()
     assert theirs.connection.requests_made() == reader.connection.requests_made()
-    reader.connection.close()
 
 
 OF_TEAM = {"workspace": "team-a"}
@@ -332,7 +321,6 @@ def test_runs_and_logged_models_are_in_the_workspace_of_their_experiment(tmp_pat
         MlflowObject("logged_model", "m-2"),
     ]
     gone = {one.workspace: list(map(one.is_gone, objects)) for one in reader.workspaces()}
-    reader.connection.close()
     assert gone == {"default": [False, True] * 2, "team-a": [True, False] * 2}
 
 
@@ -344,20 +332,17 @@ def test_a_workspace_with_registered_models_only_is_there(tmp_path: Path) -> Non
     assert [one.workspace for one in reader.workspaces()] == names
     asked = [MlflowObject("workspace", name) for name in (*names, "team-c")]
     assert list(map(reader.is_gone, asked)) == [False, False, False, True]
-    reader.connection.close()
 
 
 def test_no_workspace_is_gone_of_a_schema_that_has_none(tmp_path: Path) -> None:
     reader = reader_of(make_database(tmp_path / "m.db", BEFORE_WORKSPACES))
     assert not reader.is_gone(MlflowObject("workspace", "team-a"))
-    reader.connection.close()
 
 
 def test_there_is_one_workspace_before_mlflow_3_10(tmp_path: Path) -> None:
     reader = reader_of(make_database(tmp_path / "m.db", BEFORE_WORKSPACES))
     assert reader.workspaces() == (reader,)
     assert reader.workspace == "default"
-    reader.connection.close()
 
 
 def test_the_identity_is_that_of_experiment_0(tmp_path: Path) -> None:
@@ -365,12 +350,9 @@ def test_the_identity_is_that_of_experiment_0(tmp_path: Path) -> None:
     uri = make_database(tmp_path / "m.db", experiments=made)
     reader = reader_of(uri)
     assert reader.server_id() == "bc99b4bf100a"
-    reader.connection.close()
     mine = reader_of(uri, server_id="mine")
     assert mine.server_id() == "mine"
-    mine.connection.close()
     # Without it only the address is left.
     empty = reader_of(make_database(tmp_path / "e.db"))
     assert len(empty.server_id()) == 12
     assert empty.server_id() != "bc99b4bf100a"
-    empty.connection.close()
