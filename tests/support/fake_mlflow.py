@@ -33,7 +33,6 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     RefusedRecord,
 )
 from mlcat_ingest.sources.mlflow.values.records import (
-    EXTERNAL_TAG,
     Experiment,
     LoggedModel,
     ModelVersion,
@@ -117,14 +116,10 @@ class FakeReader(MlflowConnection):
         models = self.store.models
         if only.newest_external is not None:
             models = sorted(models, key=lambda model: -(model.created_at_ms or 0))
-            models = [model for model in models if model.tags.get(EXTERNAL_TAG) == "true"]
         found = [
             model
             for model in models
-            if model.experiment_id in experiment_ids
-            and (only.updated_since_ms or 0) <= (model.last_updated_at_ms or 0)
-            and (only.run_ids is None or model.source_run_id in only.run_ids)
-            and (only.model_ids is None or model.model_id in only.model_ids)
+            if model.experiment_id in experiment_ids and only.accepts(model)
         ]
         return self._pages(
             f"logged_models {','.join(experiment_ids)}", found[: only.newest_external]

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from mlcat_ingest.errors import RecipeError, RecipeValidationError
 from mlcat_ingest.links.index import FeatureRef, FeatureSet
-from mlcat_ingest.recipe.loader import Loc, Origin, Problem, did_you_mean
+from mlcat_ingest.recipe.loader import Loc, Origin, Problem, did_you_mean, read_file
 from mlcat_ingest.recipe.validate import validate_config
-from mlcat_ingest.sources.definitions.files import read_definitions_file
+from mlcat_ingest.sources.definitions.files import PATH_HINT
 from mlcat_ingest.sources.definitions.format import (
     ColumnSpec,
     DefinitionsDocument,
@@ -31,6 +31,10 @@ from mlcat_ingest.sources.definitions.tables import (
 
 _SETS: Final = "definitions.sets"
 """Custom property of a table that names the sets which take features of it."""
+
+_MAX_BYTES: Final = 16 * 1_048_576
+_MAX_NODES: Final = 1_000_000
+"""Bounds of one file: about 100,000 features."""
 
 _JOIN_KEY: Final = "join_key"
 """Custom property of a key that names its column, as it is called for every other store, too."""
@@ -120,7 +124,18 @@ def read_definitions(paths: Iterable[Path]) -> list[Definition]:
 
 
 def _checked_file(path: Path, names: _DefinedNames) -> tuple[DefinitionsDocument, Origin]:
-    parsed, origin = read_definitions_file(path)
+    # Errors name a file from the working directory on, where it is below that.
+    here = Path.cwd()
+    label = str(path.relative_to(here) if path.is_relative_to(here) else path)
+    parsed, origin = read_file(
+        path,
+        "definitions file",
+        PATH_HINT,
+        label=label,
+        max_bytes=_MAX_BYTES,
+        max_nodes=_MAX_NODES,
+        cure_if_empty="define a table",
+    )
     document, problems = validate_config(DefinitionsDocument, parsed.data, (), origin)
     problems = [*parsed.problems, *problems]
     if document is not None:

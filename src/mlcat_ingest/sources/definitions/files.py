@@ -1,37 +1,13 @@
-"""The definitions files at a path, and the content of one."""
+"""The definitions files at a path."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.recipe.loader import Origin, ParsedText, read_file
 
-_MAX_BYTES: Final = 16 * 1_048_576
-_MAX_NODES: Final = 1_000_000
-"""Bounds of one file: about 100,000 features."""
-
-_PATH_HINT: Final = "correct `path` in the source's config"
+PATH_HINT: Final = "correct `path` in the source's config"
 _SUFFIXES: Final = frozenset({".yml", ".yaml", ".json"})
-
-
-def read_definitions_file(path: Path) -> tuple[ParsedText, Origin]:
-    """Return the content of a file, not checked yet, and its place in errors.
-
-    Raises: as `read_file`.
-    """
-    # Errors name a file from the working directory on, where it is below that.
-    here = Path.cwd()
-    label = str(path.relative_to(here) if path.is_relative_to(here) else path)
-    return read_file(
-        path,
-        "definitions file",
-        _PATH_HINT,
-        label=label,
-        max_bytes=_MAX_BYTES,
-        max_nodes=_MAX_NODES,
-        cure_if_empty="define a table",
-    )
 
 
 def find_files(path: Path) -> list[Path]:
@@ -50,10 +26,10 @@ def find_files(path: Path) -> list[Path]:
         files = sorted(set(found))
     except OSError as error:
         sentence = f"cannot read {error.filename or path}: {error.strerror}"
-        raise RecipeError(sentence, hint=_PATH_HINT) from None
+        raise RecipeError(sentence, hint=PATH_HINT) from None
     if not files:
         # An empty store would take away everything that was read before.
-        raise RecipeError(f"no definitions files at {path}", hint=_PATH_HINT)
+        raise RecipeError(f"no definitions files at {path}", hint=PATH_HINT)
     return files
 
 

@@ -234,10 +234,6 @@ def _first_text(facts: Mapping[str, Any], *keys: str) -> str | None:
     return next((v.strip() for k in keys if isinstance(v := facts.get(k), str) and v.strip()), None)
 
 
-def _parts(table: str) -> list[str]:
-    return [part.strip('`"[]') for part in table.split(".")]
-
-
 def _of_spark(table: str, *, unity: bool) -> Place | None:
     """Return the place of a table that Spark or Delta names.
 
@@ -252,7 +248,7 @@ def _of_spark(table: str, *, unity: bool) -> Place | None:
 
 
 def _full_name(platform: str, table: str, facts: Mapping[str, Any], uri: str | None) -> str:
-    parts = _parts(table)
+    parts = [part.strip('`"[]') for part in table.split(".")]
     levels = LEVELS.get(platform, len(parts))
     if len(parts) < levels:
         schema = _first_text(facts, "schema", "dataset") if len(parts) == 1 else None

@@ -117,7 +117,7 @@ def findings(
         # Without a version, all of these list logged models, or nothing.
         has_listing = version is None and read_by in {"Databricks", "database"}
         logs_models = has_listing or MlflowFeature.LOGGED_MODELS.is_in(version or "")
-        for finding in _Permissions(here, config, where, logs_models=logs_models).check():
+        for finding in _permissions(here, config, where, logs_models=logs_models):
             accepted |= finding.outcome != "failed"
             yield finding
     if accepted:
@@ -150,69 +150,60 @@ def _version(version: str | None, read_by: ReadBy) -> Finding:
     return Finding(what, "warning" if problem else "ok", problem or version)
 
 
-class _Permissions:
-    """Each listing of one workspace, tried by itself."""
+def _experiments(
+    reader: Reader, config: MlflowConfig, where: str
+) -> tuple[Finding, Sequence[Experiment]]:
+    """Return whether experiments can be listed, and those that the recipe asks for."""
+    what = f"{_PERMISSION}read experiments"
+    try:
+        experiments = list(chain.from_iterable(reader.experiments()))
+    except MlcatError as error:
+        return _failure(what, error), ()
+    wanted = [one for one in experiments if config.experiments.allows(one.name)]
+    text = f"{len(wanted)} of {len(experiments)} selected"
+    if wanted:
+        return Finding(what, "ok", text + where), wanted
+    hint = OMITS
+    if experiments:
+        hint = "no experiment matches; correct `experiments.allow` and `experiments.deny`"
+    return Finding(what, "warning", text + where, hint), ()
 
-    def __init__(
-        self, reader: Reader, config: MlflowConfig, where: str, *, logs_models: bool
-    ) -> None:
-        self._reader = reader
-        self._config = config
-        self._where = where
-        self._has_logged_models = logs_models
-        self._wanted: list[Experiment] = []
-        self._models = 0
 
-    def check(self) -> Iterator[Finding]:
-        """Yield a finding for each permission that a run needs."""
-        yield self._try("read experiments", self._experiments)
-        if self._wanted:
-            yield self._try("read runs", self._runs)
-        yield self._try("read registered models", self._registered_models)
-        if self._models:
-            yield self._try("read model versions", self._versions)
-        if self._wanted and self._has_logged_models:
-            yield self._try("read logged models", self._logged_models)
-        if refused := self._reader.refusals.take():
-            first = f"{refused[0].reference}: {refused[0].reason}"
-            text = f"{len(refused)} cannot be read, the first: {first}"
-            yield Finding("MLflow records", "warning", text + self._where)
+def _permissions(
+    reader: Reader, config: MlflowConfig, where: str, *, logs_models: bool
+) -> Iterator[Finding]:
+    """Yield a finding for each permission that a run needs in one workspace."""
 
-    def _try(self, permission: str, look: Callable[[], str | Finding]) -> Finding:
+    def tried(permission: str, look: Callable[[], str]) -> Finding:
         what = _PERMISSION + permission
         try:
-            result = look()
+            return Finding(what, "ok", look() + where)
         except MlcatError as error:
             return _failure(what, error)
-        return Finding(what, "ok", result + self._where) if isinstance(result, str) else result
 
-    def _experiments(self) -> str | Finding:
-        experiments = list(chain.from_iterable(self._reader.experiments()))
-        allows = self._config.experiments.allows
-        self._wanted = [experiment for experiment in experiments if allows(experiment.name)]
-        text = f"{len(self._wanted)} of {len(experiments)} selected"
-        if self._wanted:
-            return text
-        hint = OMITS
-        if experiments:
-            hint = "no experiment matches; correct `experiments.allow` and `experiments.deny`"
-        return Finding(f"{_PERMISSION}read experiments", "warning", text + self._where, hint)
-
-    def _runs(self) -> str:
-        ids = [self._wanted[-1].experiment_id]
-        return "granted" if any(self._reader.runs(ids, only=RunFilter(limit=1))) else "none yet"
-
-    def _registered_models(self) -> str:
-        self._models = sum(len(page) for page in self._reader.registered_models())
-        return str(self._models)
-
-    def _versions(self) -> str:
-        next(iter(self._reader.model_versions()), None)
+    def granted(pages: Iterator[object]) -> str:
+        next(pages, None)
         return "granted"
 
-    def _logged_models(self) -> str:
-        next(iter(self._reader.logged_models([self._wanted[-1].experiment_id])), None)
-        return "granted"
+    finding, wanted = _experiments(reader, config, where)
+    yield finding
+    ids = [one.experiment_id for one in wanted[-1:]]
+    if ids:
+        newest = RunFilter(limit=1)
+        yield tried(
+            "read runs", lambda: "granted" if any(reader.runs(ids, only=newest)) else "none yet"
+        )
+    models = tried("read registered models", lambda: str(sum(map(len, reader.registered_models()))))
+    yield models
+    # Listed once and kept.
+    if models.outcome == "ok" and any(reader.registered_models()):
+        yield tried("read model versions", lambda: granted(reader.model_versions()))
+    if ids and logs_models:
+        yield tried("read logged models", lambda: granted(reader.logged_models(ids)))
+    if refused := reader.refusals.take():
+        named = f"{refused[0].reference}: {refused[0].reason}"
+        text = f"{len(refused)} cannot be read, the first: {named}"
+        yield Finding("MLflow records", "warning", text + where)
 
 
 def links_finding(config: MlflowConfig, status: int | None = None) -> Finding:

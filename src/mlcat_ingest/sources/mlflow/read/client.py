@@ -111,9 +111,17 @@ def check_store(uri: str) -> None:
         ProtocolMismatchError: it is no MLflow store, or of another MLflow version.
     """
     if is_database(uri):
-        _check_database(uri)
+        from mlcat_ingest.sources.mlflow.read.database.access import Database
+
+        with closing(Database(uri, timeout_s=_TIMEOUT_S)) as database:
+            _check_revision(database.shown, database.revisions())
     elif (folder := folder_of(uri)) is not None:
-        _check_folder(folder)
+        if not folder.is_dir():
+            raise RecipeError(f"tracking_uri: no folder {folder}")
+        if next(folder.glob("*/meta.yaml"), None) is None:
+            raise ProtocolMismatchError(
+                f"{folder} is not an MLflow store: it contains no experiment"
+            )
 
 
 @contextmanager
@@ -157,20 +165,6 @@ def _let_answer(name: str) -> None:
         return answers[name] if name in answers else read()
 
     variable.get = get
-
-
-def _check_folder(folder: Path) -> None:
-    if not folder.is_dir():
-        raise RecipeError(f"tracking_uri: no folder {folder}")
-    if next(folder.glob("*/meta.yaml"), None) is None:
-        raise ProtocolMismatchError(f"{folder} is not an MLflow store: it contains no experiment")
-
-
-def _check_database(uri: str) -> None:
-    from mlcat_ingest.sources.mlflow.read.database.access import Database
-
-    with closing(Database(uri, timeout_s=_TIMEOUT_S)) as database:
-        _check_revision(database.shown, database.revisions())
 
 
 def _check_revision(shown: str, found: Sequence[str]) -> None:

@@ -41,6 +41,10 @@ RecordT = TypeVar("RecordT")
 Json = Mapping[str, Any]
 
 _NAME = itemgetter(0)
+NAME_AND_DIGEST: Final = itemgetter(0, 1)
+"""What the datasets of a run are sorted by."""
+STEP_AND_ID: Final = itemgetter(1, 0)
+"""What the logged models of a run are sorted by."""
 
 
 _UNUSABLE: Final = (
@@ -358,16 +362,6 @@ def metric_order(metric: Metric) -> tuple[Any, ...]:
     return metric.key, *(text or "" for text in texts), metric.recency, metric.run_id or ""
 
 
-def dataset_order(dataset: DatasetInput) -> tuple[str, str]:
-    """Return what datasets are sorted by: name and digest."""
-    return dataset.name, dataset.digest
-
-
-def output_order(output: ModelOutput) -> tuple[int, str]:
-    """Return what logged models of a run are sorted by: step, then id."""
-    return output.step or 0, output.model_id
-
-
 def _dataset_inputs(inputs: Json) -> tuple[DatasetInput, ...]:
     datasets = []
     for entry in inputs.get("dataset_inputs") or ():
@@ -383,7 +377,7 @@ def _dataset_inputs(inputs: Json) -> tuple[DatasetInput, ...]:
                 _pairs(entry.get("tags")),
             )
         )
-    return tuple(sorted(datasets, key=dataset_order))
+    return tuple(sorted(datasets, key=NAME_AND_DIGEST))
 
 
 def _model_inputs(inputs: Json) -> tuple[str, ...]:
@@ -394,4 +388,4 @@ def _model_outputs(outputs_: Json) -> tuple[ModelOutput, ...]:
     """Return the logged models that a run made, by step."""
     entries = outputs_.get("model_outputs") or ()
     outputs = [ModelOutput(entry["model_id"], int(entry.get("step") or 0)) for entry in entries]
-    return tuple(sorted(outputs, key=output_order))
+    return tuple(sorted(outputs, key=STEP_AND_ID))

@@ -195,13 +195,8 @@ class RunsQuery:
 
     def body(self, experiment_ids: Sequence[str], count: int) -> Mapping[str, Any]:
         """Return the body of `runs/search` for the first page, of `count` runs."""
-        only, clauses = self._only, list[str]()
-        if only.since_ms is not None:
-            clauses.append(f"attributes.start_time >= {only.since_ms}")
-        if only.before_ms is not None:
-            clauses.append(f"attributes.start_time < {only.before_ms}")
-        if only.ended_since_ms is not None:
-            clauses.append(f"attributes.end_time >= {only.ended_since_ms}")
+        only = self._only
+        clauses = [f"attributes.{field} {operator} {ms}" for field, operator, ms in only.times()]
         if len(only.statuses) == 1:
             clauses.append(f"attributes.status = '{only.statuses[0]}'")
         if only.run_ids is not None:

@@ -98,6 +98,16 @@ class RunFilter:
     skip: int = 0
     select: RunSelect = "all"
 
+    def times(self) -> Iterator[tuple[str, str, int]]:
+        """Yield the conditions on times: a field as MLflow has it, an operator, milliseconds."""
+        for field, operator, time_ms in (
+            ("start_time", ">=", self.since_ms),
+            ("start_time", "<", self.before_ms),
+            ("end_time", ">=", self.ended_since_ms),
+        ):
+            if time_ms is not None:
+                yield field, operator, time_ms
+
     def accepts(self, run: Run) -> bool:
         """Return whether `run` started at `since_ms` or later, and is in one of `statuses`."""
         in_status = not self.statuses or run.status in self.statuses

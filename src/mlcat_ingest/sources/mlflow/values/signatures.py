@@ -13,11 +13,13 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedRun,
     JoinedSignature,
     JoinedVersion,
+    RunFiles,
     WorkspaceScope,
 )
 from mlcat_ingest.sources.mlflow.values.records import (
     NO_OBJECTS,
     Column,
+    LoggedModel,
     ModelDocument,
     ModelVersion,
     column_name,
@@ -48,21 +50,15 @@ class MadeModel(NamedTuple):
 
 def made_models(record: JoinedRun) -> Sequence[MadeModel]:
     """Return the models that a run made: MLflow 3's that are listed, then those of its history."""
-    run, documents = record.run, record.files.documents
-    cards = record.files.cards or {}
+    run, cards = record.run, record.files.cards or {}
     history = {
         path: entry
         for entry in logged_history(run.tags)
         if isinstance(path := entry.get("artifact_path"), str) and path
     }
-    models = {}
-    for output in run.model_outputs:
-        model_id, model = output.model_id, record.models.get(output.model_id)
-        if model is not None:
-            uri = f"models:/{model_id}"
-            places = frozenset({uri})
-            document, card = documents.get(model_id), cards.get(uri)
-            models[uri] = MadeModel(uri, model.name or model_id, document, places, card)
+    listed = (record.models.get(output.model_id) for output in run.model_outputs)
+    logged = (_logged(model, record.files) for model in listed if model is not None)
+    models = {made.uri: made for made in logged}
     for path, entry in history.items():
         if f"models:/{entry.get('model_uuid')}" not in models:
             uri = f"runs:/{run.run_id}/{path}"
@@ -76,12 +72,14 @@ def model_behind(record: JoinedVersion) -> MadeModel | None:
     of_run = () if record.run is None else made_models(record.run)
     model = next((made for made in of_run if made.is_of(record.version)), None)
     if model is None and record.model is not None:
-        model_id = record.model.model_id
-        document = record.files.documents.get(model_id)
-        uri = f"models:/{model_id}"
-        card = (record.files.cards or {}).get(uri)
-        return MadeModel(uri, record.model.name or model_id, document, frozenset({uri}), card)
+        return _logged(record.model, record.files)
     return model
+
+
+def _logged(model: LoggedModel, files: RunFiles) -> MadeModel:
+    uri, document = f"models:/{model.model_id}", files.documents.get(model.model_id)
+    card = (files.cards or {}).get(uri)
+    return MadeModel(uri, model.name or model.model_id, document, frozenset({uri}), card)
 
 
 def signature_tables(record: JoinedRun | JoinedVersion) -> Sequence[JoinedSignature]:

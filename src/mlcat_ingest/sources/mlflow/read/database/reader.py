@@ -270,12 +270,8 @@ def _wanted_runs(experiment_ids: Sequence[str], only: RunFilter, *, outputs: boo
     `outputs`: whether the schema has the models that runs logged.
     """
     yield _is_one_of("runs.experiment_id", experiment_ids)
-    if only.since_ms is not None:
-        yield Sql("runs.start_time >= ?", (only.since_ms,))
-    if only.before_ms is not None:
-        yield Sql("runs.start_time < ?", (only.before_ms,))
-    if only.ended_since_ms is not None:
-        yield Sql("runs.end_time >= ?", (only.ended_since_ms,))
+    for field, operator, time_ms in only.times():
+        yield Sql(f"runs.{field} {operator} ?", (time_ms,))
     if only.statuses:
         yield Sql("runs.status IN ?", (list(only.statuses),))
     if only.run_ids is not None:

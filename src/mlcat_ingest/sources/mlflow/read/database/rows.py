@@ -48,11 +48,11 @@ from mlcat_ingest.sources.mlflow.read.database.schema import (
     plain,
 )
 from mlcat_ingest.sources.mlflow.read.decode import (
+    NAME_AND_DIGEST,
+    STEP_AND_ID,
     Aliases,
     Refusals,
-    dataset_order,
     metric_order,
-    output_order,
 )
 from mlcat_ingest.sources.mlflow.read.fields import moment
 from mlcat_ingest.sources.mlflow.read.reader import MlflowObject
@@ -237,14 +237,14 @@ def _datasets(read: Read, ids: list[str]) -> Mapping[str, tuple[DatasetInput, ..
                     tags.get((run_id, dataset_id)) or {},
                 )
             )
-    return {run_id: tuple(sorted(inputs, key=dataset_order)) for run_id, inputs in used.items()}
+    return {run_id: tuple(sorted(inputs, key=NAME_AND_DIGEST)) for run_id, inputs in used.items()}
 
 
 def _outputs(read: Read, ids: list[str]) -> Mapping[str, tuple[ModelOutput, ...]]:
     outputs: defaultdict[str, list[ModelOutput]] = defaultdict(list)
     for run_id, model_id, step in read(_OUTPUTS, ids):
         outputs[run_id].append(ModelOutput(model_id, step or 0))
-    return {run_id: tuple(sorted(made, key=output_order)) for run_id, made in outputs.items()}
+    return {run_id: tuple(sorted(made, key=STEP_AND_ID)) for run_id, made in outputs.items()}
 
 
 def load_logged_models(read: Read, refusals: Refusals, ids: list[str]) -> list[LoggedModel]:
