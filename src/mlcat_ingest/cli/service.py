@@ -225,17 +225,24 @@ def explain_command(entity: str, *, as_json: bool, **catalog: Any) -> int:
 
     An entry belongs to a recipe if the recipe's base claims it, on the entity or in the state of
     --recipe. Other entries were written by a person or another tool, or are computed by the
-    catalog. Nothing is written. `plan` shows the effect of a recipe's next run.
+    catalog. A user with a name is named where the catalog kept the version. Nothing is written.
+    `plan` shows the effect of a recipe's next run.
 
     Exit status: 0 the entity was found; 1 the catalog does not have the entity, or it failed; 2
     invalid command or recipe, or several entities have the name; 130 interrupted.
     """
-    from mlcat_ingest.workflows.explain import explain, explanation_lines
+    from mlcat_ingest.client.rest.client import CatalogClient
+    from mlcat_ingest.workflows.card import kept_versions
+    from mlcat_ingest.workflows.explain import explain, explanation_lines, with_users
     from mlcat_ingest.workflows.names import urn_of
 
     with open_catalog(**catalog) as (opened, name, bases_of):
         urn = urn_of(opened, entity)
         explanation = explain(opened, urn, aspects_of(urn), bases_of(urn))
+        # The versions of all aspects are many: only those in which others wrote are read.
+        others = {one.aspect for one in explanation.entries if one.written_by == "person or tool"}
+        if others and isinstance(opened, CatalogClient):
+            explanation = with_users(explanation, kept_versions(opened, urn, others))
     as_json = as_json or OutputSettings.current().log_format == "json"
     lines = explanation_lines(explanation, name)
     output.out_either(asdict(explanation), lines, as_json=as_json)

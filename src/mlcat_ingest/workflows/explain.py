@@ -5,9 +5,9 @@ or another tool, unless the service computes it.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
-from itertools import groupby
+from itertools import groupby, takewhile
 from shlex import quote
 from typing import Any, Final, Literal
 
@@ -18,6 +18,7 @@ from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.diff import entries_of, value_text
 from mlcat_ingest.metadata.entries import COLLECTIONS, keys_of, single_fields
 from mlcat_ingest.metadata.labels import label_of, with_label
+from mlcat_ingest.metadata.passport import Kept, KeptVersion
 from mlcat_ingest.metadata.proposal import Aspect, custom_properties
 from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.reserved import SOURCE_KEY, is_own
@@ -40,6 +41,7 @@ from mlcat_ingest.workflows.plan_render import Line
 ENTRIES_SHOWN: Final = 50
 """Entries of one field that are shown."""
 
+_USER: Final = "user "
 _NAME_CHARS: Final = 44
 _VALUE_CHARS: Final = 32
 
@@ -57,7 +59,8 @@ _WRITERS: Final[Mapping[Writer, str]] = {
 class _ExplainedEntry:
     """One entry of a collection, or the one value of a field where `entry` is None.
 
-    `recipes` claim it; `changed_since` wrote the value once, and it is another one now.
+    `recipes` claim it; `changed_since` wrote the value once, and it is another one now. `user` is
+    the name of the one who wrote it, empty where that is not known.
     """
 
     aspect: str
@@ -67,6 +70,7 @@ class _ExplainedEntry:
     written_by: Writer
     recipes: tuple[str, ...] = ()
     changed_since: tuple[str, ...] = ()
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +138,26 @@ def explain(
             for entry in _entries(name, aspect.value, bases)
         ),
     )
+
+
+def with_users(explanation: Explanation, kept: Kept) -> Explanation:
+    """Return an explanation that names who wrote what no recipe did, by the versions `kept`."""
+    entries = (replace(one, user=_user(one, kept)) for one in explanation.entries)
+    return replace(explanation, entries=tuple(entries))
+
+
+def _user(entry: _ExplainedEntry, kept: Kept) -> str:
+    """Return the user who wrote the version in which a value came, empty for none with a name."""
+    versions = kept.get(entry.aspect, ()) if entry.written_by == "person or tool" else ()
+
+    def has_it(version: KeptVersion) -> bool:
+        parts = _parts(entry.aspect, entry.field, version.value.get(entry.field))
+        return any((name, part) == (entry.entry, entry.value) for name, part, _ in parts)
+
+    same = [*takewhile(has_it, versions)]
+    is_kept = same and (len(same) < len(versions) or same[-1].number == 1)
+    writer = same[-1].writer if is_kept else ""
+    return writer.removeprefix(_USER) if writer.startswith(_USER) else ""
 
 
 def _count(base: Base | None) -> int | None:
@@ -225,5 +249,5 @@ def _facts(explanation: Explanation, recipe: str | None) -> Iterator[str]:
 def _writer(entry: _ExplainedEntry) -> str:
     if entry.written_by == "recipe":
         return f"recipe {', '.join(entry.recipes)}"
-    name = _WRITERS[entry.written_by]
+    name = f"{_USER}{entry.user}" if entry.user else _WRITERS[entry.written_by]
     return f"{name}, after recipe {', '.join(entry.changed_since)}" if entry.changed_since else name

@@ -134,6 +134,8 @@ class Reader:
         self._seen.add(content)
         for width in (PHONE, DESK):
             check_fit(self.page, width)
+            ticks = self.page.locator(".across text")
+            assert ticks.count() < 2 or ticks.locator("visible=true").count() > 1
             for scheme in SCHEMES:
                 check_look(self.page, scheme)
 

@@ -8,6 +8,7 @@ import pytest
 from mlcat_ingest.client.base import Reads, StoredAspect, StoredEntity
 from mlcat_ingest.errors import CatalogRequestError
 from mlcat_ingest.metadata.identity import Writer
+from mlcat_ingest.metadata.passport import KeptVersion
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
@@ -16,6 +17,7 @@ from mlcat_ingest.workflows.explain import (
     _ExplainedEntry,
     explain,
     explanation_lines,
+    with_users,
 )
 from support.fakes import model_urn
 
@@ -113,6 +115,7 @@ def test_a_base_says_whose_an_entry_is() -> None:
         "written_by": "recipe",
         "recipes": ("prod", "old"),
         "changed_since": (),
+        "user": "",
     } in data["entries"]
 
 
@@ -128,3 +131,22 @@ def test_many_entries_of_a_field_are_counted_and_hostile_ones_are_harmless() -> 
     lines = [line.text for line in explanation_lines(explained({"globalTags": {"tags": tags}}))]
     assert any("… and 11 more, see --json" in line for line in lines)
     assert not any("\x1b" in line for line in lines)
+
+
+def test_who_wrote_an_entry_is_named_by_the_version_in_which_it_came() -> None:
+    def tags(*names: str) -> Aspect:
+        return {"tags": [{"tag": f"urn:li:tag:{name}"} for name in names]}
+
+    kept = [
+        KeptVersion(3, tags("a", "b", "c"), 3, "recipe prod, run r"),
+        KeptVersion(2, tags("a", "b"), 2, "user jane"),
+        KeptVersion(1, tags("a"), 1, "user kim"),
+    ]
+    of_tags = explained({"globalTags": tags("a", "b", "c")})
+    for count, users in ((3, ["kim", "jane", ""]), (2, ["", "", ""]), (0, ["", "", ""])):
+        named = with_users(of_tags, {"globalTags": kept[:count]})
+        assert [entry.user for entry in named.entries] == users
+    rows = [line.text for line in explanation_lines(with_users(of_tags, {"globalTags": kept}))]
+    assert [row.rpartition("  ")[2] for row in rows[-3:]] == [
+        *("user kim", "user jane", "a person or tool"),
+    ]

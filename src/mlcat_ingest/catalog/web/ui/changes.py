@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Final, Literal
 from urllib.parse import urlencode
 from uuid import NAMESPACE_URL, uuid5
@@ -203,18 +203,13 @@ def _changed(
         # Beside a change, that there is another one of bookkeeping only says nothing.
         changes = tuple(one for one in changes if not one.is_internal) or changes
         outcome: Outcome = "created" if versions[0].with_entity else "changed"
-        if any(map(_removes, changes)):
+        marks = chain.from_iterable(one.changes for one in changes if one.aspect == STATUS)
+        if any(mark.field == "removed" and mark.new == "true" for mark in marks):
             outcome = "removed"
         elif {one.aspect for one in versions} == {TEST_RESULTS}:
             outcome = "evaluated"
         entities.append(_ChangedEntity(rows[urn], modified_ms, outcome, by[versions[0]], changes))
     return tuple(entities)
-
-
-def _removes(version: ShownVersion) -> bool:
-    """Return whether a version marks its entity as removed."""
-    changes = version.changes if version.aspect == STATUS else ()
-    return any(change.field == "removed" and change.new == "true" for change in changes)
 
 
 def _change_set(entities: Sequence[_ChangedEntity], *, is_cut: bool) -> _ChangeSet:

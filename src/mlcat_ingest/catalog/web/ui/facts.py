@@ -61,6 +61,7 @@ from mlcat_ingest.metadata.aspects.ml import (
 )
 from mlcat_ingest.metadata.aspects.processes import ML_TRAINING_RUN_PROPERTIES
 from mlcat_ingest.metadata.aspects.untyped import SCHEMA_METADATA
+from mlcat_ingest.metadata.labels import name_in
 from mlcat_ingest.metadata.mlflow_keys import (
     COMMIT_TAGS,
     DATASETS,
@@ -223,6 +224,7 @@ def overview(store: Store, urn: str, aspects: Aspects, properties: Mapping[str, 
         for name, text in custom.items()
         if name.startswith(_EARLIER)
     ]
+    older = {name: scalar(one) for name, one in (training.get("hyperParameters") or {}).items()}
     curves = (name for name, _ in _named_values(training, "trainingMetrics"))
     columns = _objects(value_of(aspects, SCHEMA_METADATA).get("fields"))
     schema = _table(
@@ -233,7 +235,7 @@ def overview(store: Store, urn: str, aspects: Aspects, properties: Mapping[str, 
         metrics=_metrics(store, urn, training),
         curves={name: page.curve(name) for name in curves} if page else {},
         tables=[table for table in (*_tables(custom, page), schema) if table.rows],
-        parameters=_hyper_parameters(training),
+        parameters=sorted({**older, **dict(_named_values(training, "hyperParams"))}.items()),
         custom=[text for text in shown if not text[0].startswith((*_MLFLOW, OWN_PREFIX))],
         mlflow=[
             (name, in_words(read) if isinstance(read := json_or_none(text), list | dict) else text)
@@ -300,7 +302,8 @@ def facts_of(
         _line("Version", _version(properties.get("version"))),
         _line("Category", properties.get("category")),
         *(
-            Fact(label, tuple(chain.from_iterable(map(_outside, values))))
+            # An instance has no page.
+            Fact(label, tuple(chain.from_iterable(map(_outside, map(name_in, values)))))
             for label, values in _shown(aspects, "text")
         ),
         _line("Flavors", custom.get(MODEL_FLAVORS, "").replace(",", ", ")),
@@ -362,13 +365,6 @@ def _metrics(store: Store, urn: str, properties: Mapping[str, Any]) -> list[tupl
         key = f"metrics.{name}"
         found.append((name, row.shown(key) if key in row.first else rounded(text)))
     return sorted(found)
-
-
-def _hyper_parameters(properties: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the hyper-parameters of both spellings, by name."""
-    older = properties.get("hyperParameters")
-    pairs = [(name, scalar(value)) for name, value in older.items()] if older else []
-    return sorted(dict([*pairs, *_named_values(properties, "hyperParams")]).items())
 
 
 def _is_tabled(name: str, text: str) -> bool:

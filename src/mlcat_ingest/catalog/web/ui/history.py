@@ -228,9 +228,7 @@ def _changes(diff: AspectDiff) -> Iterator[_ChangedValue]:
 
 def _in_words(value: Any) -> str:
     """Return a value in words; a text of JSON by what it holds."""
-    return in_words(
-        json_or_none(value) if str(value)[:1] in "[{" and json_or_none(value) else value
-    )
+    return in_words((json_or_none(value) if str(value)[:1] in "[{" else None) or value)
 
 
 def _differing(old: Any, new: Any) -> tuple[Any, Any]:

@@ -5,7 +5,7 @@ The address holds the view: `q`, the choices, `sort` (`-` before it reverses), `
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -173,7 +173,11 @@ def search_view(store: Store, text: str, query: Mapping[str, str], start: int) -
                 row,
                 marks(row.name, terms),
                 _snippets(row, hit, terms, names),
-                [*_measured(row, columns)],
+                [
+                    (column.partition(".")[2], row.shown(column))
+                    for column in columns[:_MEASURED]
+                    if column in row.numbers
+                ],
             )
             for row, hit in zip(rows, page.hits, strict=True)
         ],
@@ -219,13 +223,6 @@ def _sort_keys(order: str) -> tuple[SortKey, ...]:
     if field_name(field).name is None:
         raise BadRequestError(f"sort: no metric or parameter `{field}`")
     return (SortKey(field, order.startswith("-")),)
-
-
-def _measured(row: ListRow, columns: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the name and value of those metrics and parameters that an entity has."""
-    for column in columns[:_MEASURED]:
-        if column in row.numbers:
-            yield column.partition(".")[2], row.shown(column)
 
 
 def suggestions(store: Store, text: str) -> list[dict[str, str]]:

@@ -161,7 +161,7 @@ def test_the_overview_of_a_model(store: Store) -> None:
         "Parameters 3 alpha 0.1 l1 0.5 warm true",
         "Properties by MLflow and mlcat-ingest 1 mlflow.user ada",
         "Internal properties of mlcat-ingest Internal properties 1 mlcat.source demo",
-        f"Instance {instance}",
+        "Instance eu Created",
         "Aspect mlModelFactorPrompts {}",
     ):
         assert fact in found.text, fact
