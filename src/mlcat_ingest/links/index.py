@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.naming import Name, Naming
-from mlcat_ingest.metadata.urn import parse, raw_parts
+from mlcat_ingest.metadata.urn import decoded_parts, raw_parts
 
 
 class Ref(NamedTuple):
@@ -234,7 +234,7 @@ class Features:
         """Return the feature of this URN; the text stays as it is."""
         try:
             table_name, _ = raw_parts(urn)
-            feature = parse(urn).parts[1]
+            feature = decoded_parts(urn)[1]
         except (InvalidUrnError, ValueError):
             return FeatureMatch(urn, "unknown")
         ref = Ref(table_name, feature)

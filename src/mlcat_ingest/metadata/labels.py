@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.urn import entity_type_of, parse
+from mlcat_ingest.metadata.urn import decoded_parts, entity_type_of
 
 _REGISTERED = "registered:"
 
@@ -35,7 +35,7 @@ def with_label(urn: str, label: str | None) -> str:
 def name_in(urn: Any) -> str:
     """Return the name in a URN, or the text itself if it is none of a known kind."""
     try:
-        parts = parse(urn).parts
+        parts = decoded_parts(urn)
     except (InvalidUrnError, TypeError):
         return str(urn)
     return parts[1] if len(parts) > 1 else parts[0]

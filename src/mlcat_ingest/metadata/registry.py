@@ -155,5 +155,4 @@ def edges(aspect_name: str, value: Mapping[str, object]) -> tuple[tuple[str, str
     spec = ASPECTS.get(aspect_name)
     if spec is None or spec.type is None:
         return ()
-    found = edges_of(spec.type, value)
-    return tuple(dict.fromkeys(found) if len(found) > 1 else found)
+    return tuple(dict.fromkeys(edges_of(spec.type, value)))

@@ -15,8 +15,7 @@ set it. A server leaves out a proposal whose URN breaks a rule, and acknowledges
 """
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from functools import lru_cache
 from typing import Final
@@ -58,61 +57,33 @@ class UrnPart(Enum):
     DATA_FLOW = "dataFlow"
 
 
-@dataclass(frozen=True, slots=True)
-class _UrnKind:
-    """How the URNs of one entity type are built; `own` kinds encode every unsafe character."""
+_ASSET = (UrnPart.PLATFORM, UrnPart.NAME, UrnPart.FABRIC)
+_OF_PLATFORM = (UrnPart.PLATFORM, UrnPart.NAME)
+_PAIR = (UrnPart.NAME, UrnPart.NAME)
 
-    entity_type: str
-    parts: tuple[UrnPart, ...]
-    own: bool = False
-
-
-_MODEL_PARTS = (UrnPart.PLATFORM, UrnPart.NAME, UrnPart.FABRIC)
-_SINGLE = (UrnPart.NAME,)
-
-KINDS: Final = {
-    kind.entity_type: kind
-    for kind in (
-        _UrnKind("mlModel", _MODEL_PARTS, own=True),
-        _UrnKind("mlModelGroup", _MODEL_PARTS, own=True),
-        _UrnKind("mlModelDeployment", _MODEL_PARTS, own=True),
-        _UrnKind("mlFeature", (UrnPart.NAME, UrnPart.NAME), own=True),
-        _UrnKind("mlPrimaryKey", (UrnPart.NAME, UrnPart.NAME), own=True),
-        _UrnKind("mlFeatureTable", (UrnPart.PLATFORM, UrnPart.NAME), own=True),
-        _UrnKind("dataset", _MODEL_PARTS),
-        _UrnKind("dataPlatform", _SINGLE),
-        _UrnKind("dataPlatformInstance", (UrnPart.PLATFORM, UrnPart.NAME)),
-        _UrnKind("dataFlow", (UrnPart.NAME, UrnPart.NAME, UrnPart.NAME)),
-        _UrnKind("dataJob", (UrnPart.DATA_FLOW, UrnPart.NAME)),
-        _UrnKind("dataProcessInstance", _SINGLE),
-        _UrnKind("versionSet", (UrnPart.NAME, UrnPart.NAME)),
-        _UrnKind("container", _SINGLE),
-        _UrnKind("tag", _SINGLE),
-        _UrnKind("glossaryTerm", _SINGLE),
-        _UrnKind("domain", _SINGLE),
-        _UrnKind("structuredProperty", _SINGLE),
-        _UrnKind("corpuser", _SINGLE),
-        _UrnKind("corpGroup", _SINGLE),
-        _UrnKind("test", _SINGLE),
-        _UrnKind("service", _SINGLE),
-        _UrnKind("api", _SINGLE),
-        _UrnKind("agentSkill", _SINGLE),
-        _UrnKind("aiAgent", _SINGLE),
-        _UrnKind("document", _SINGLE),
-    )
+OWN_KINDS: Final[Mapping[str, tuple[UrnPart, ...]]] = {
+    **dict.fromkeys(("mlModel", "mlModelGroup", "mlModelDeployment"), _ASSET),
+    **dict.fromkeys(("mlFeature", "mlPrimaryKey"), _PAIR),
+    "mlFeatureTable": _OF_PLATFORM,
 }
+"""The entity types whose URNs encode every unsafe character, with their parts."""
 
+_SINGLE_KINDS = (
+    *("agentSkill", "aiAgent", "api", "container", "corpGroup", "corpuser", "dataPlatform"),
+    *("dataProcessInstance", "document", "domain", "glossaryTerm", "service"),
+    *("structuredProperty", "tag", "test"),
+)
 
-@dataclass(frozen=True, slots=True)
-class Urn:
-    """A URN taken apart: its entity type and its parts, decoded (nested URNs stay text)."""
-
-    entity_type: str
-    parts: tuple[str, ...]
-
-    def __str__(self) -> str:
-        """Return the text that `parse` reads back to an equal value."""
-        return build(self.entity_type, *self.parts)
+KINDS: Final[Mapping[str, tuple[UrnPart, ...]]] = {
+    **OWN_KINDS,
+    "dataset": _ASSET,
+    "dataPlatformInstance": _OF_PLATFORM,
+    "dataFlow": (UrnPart.NAME, UrnPart.NAME, UrnPart.NAME),
+    "dataJob": (UrnPart.DATA_FLOW, UrnPart.NAME),
+    "versionSet": _PAIR,
+    **dict.fromkeys(_SINGLE_KINDS, (UrnPart.NAME,)),
+}
+"""The parts of the URNs of each entity type that this package builds."""
 
 
 def encode_own(text: str) -> str:
@@ -151,19 +122,19 @@ def build(entity_type: str, *parts: str) -> str:
         InvalidUrnError: the kind is unknown, a part is empty or of the wrong kind, or the URN has
             more than 512 bytes once URL-encoded.
     """
-    kind = _kind(entity_type)
-    if len(parts) != len(kind.parts):
+    roles = _roles_of(entity_type)
+    if len(parts) != len(roles):
         raise InvalidUrnError(
-            f"a URN of {entity_type} has {plural(len(kind.parts), 'part')}, not {len(parts)}"
+            f"a URN of {entity_type} has {plural(len(roles), 'part')}, not {len(parts)}"
         )
-    encode = encode_own if kind.own else encode_foreign
+    encode = encode_own if entity_type in OWN_KINDS else encode_foreign
     spelled = [
         encode(part) if role is UrnPart.NAME else part
-        for role, part in zip(kind.parts, parts, strict=True)
+        for role, part in zip(roles, parts, strict=True)
     ]
     body = spelled[0] if len(spelled) == 1 else f"({','.join(spelled)})"
     urn = f"{PREFIX}{entity_type}:{body}"
-    _check_parts(urn, kind, tuple(spelled))
+    _check_parts(urn, roles, tuple(spelled))
     _check_width(urn)
     return urn
 
@@ -182,17 +153,17 @@ def check(urn: str, *, reference: bool = False) -> tuple[str, ...]:
     raw = raw_parts(urn)
     if not reference:
         _check_width(urn)
-    kind = KINDS.get(entity_type)
+    roles = KINDS.get(entity_type)
     unsafe = _REFERENCE_UNSAFE if reference and len(raw) == 1 else _FOREIGN_UNSAFE
-    if kind is None:
+    if roles is None:
         for part in raw:
             if not part.startswith(PREFIX):
                 _check_name(urn, part, unsafe)
         _check_whole(urn)
         return raw
-    if len(raw) != len(kind.parts) or (len(raw) == 1 and urn.endswith(f":({raw[0]})")):
-        raise InvalidUrnError(f"{_quote(urn)} does not have {plural(len(kind.parts), 'part')}")
-    _check_parts(urn, kind, raw, unsafe)
+    if len(raw) != len(roles) or (len(raw) == 1 and urn.endswith(f":({raw[0]})")):
+        raise InvalidUrnError(f"{_quote(urn)} does not have {plural(len(roles), 'part')}")
+    _check_parts(urn, roles, raw, unsafe)
     return raw
 
 
@@ -252,21 +223,18 @@ def _split_nested(urn: str, inner: str) -> tuple[str, ...]:
     return tuple(inner[cut + 1 : end] for cut, end in zip(cuts, ends, strict=True))
 
 
-def parse(urn: str) -> Urn:
-    """Return `urn` taken apart and decoded.
+def decoded_parts(urn: str) -> tuple[str, ...]:
+    """Return the parts of `urn`, decoded; nested URNs stay text.
 
     Raises:
         InvalidUrnError: `urn` is no URN of a known kind, or breaks a rule of its kind.
     """
     entity_type = entity_type_of(urn)
-    kind = _kind(entity_type)
-    decode = unquote if kind.own else _decode_foreign
-    return Urn(
-        entity_type,
-        tuple(
-            decode(part) if role is UrnPart.NAME else part
-            for role, part in zip(kind.parts, check(urn), strict=True)
-        ),
+    roles = _roles_of(entity_type)
+    decode = unquote if entity_type in OWN_KINDS else _decode_foreign
+    return tuple(
+        decode(part) if role is UrnPart.NAME else part
+        for role, part in zip(roles, check(urn), strict=True)
     )
 
 
@@ -274,17 +242,20 @@ def _decode_foreign(part: str) -> str:
     return _FOREIGN_ESCAPES.sub(lambda match: unquote(match[0]), part)
 
 
-def _kind(entity_type: str) -> _UrnKind:
-    kind = KINDS.get(entity_type)
-    if kind is None:
+def _roles_of(entity_type: str) -> tuple[UrnPart, ...]:
+    roles = KINDS.get(entity_type)
+    if roles is None:
         raise InvalidUrnError(f"{entity_type!r} is not an entity type with a known URN shape")
-    return kind
+    return roles
 
 
 def _check_parts(
-    urn: str, kind: _UrnKind, raw: tuple[str, ...], unsafe: re.Pattern[str] = _FOREIGN_UNSAFE
+    urn: str,
+    roles: tuple[UrnPart, ...],
+    raw: tuple[str, ...],
+    unsafe: re.Pattern[str] = _FOREIGN_UNSAFE,
 ) -> None:
-    for role, part in zip(kind.parts, raw, strict=True):
+    for role, part in zip(roles, raw, strict=True):
         if not part:
             raise InvalidUrnError(f"{_quote(urn)} has an empty part")
         if role is UrnPart.NAME:
@@ -330,16 +301,6 @@ def _quote(urn: str) -> str:
 def data_platform(name: str) -> str:
     """Return the URN of a data platform."""
     return build("dataPlatform", name)
-
-
-def tag(name: str) -> str:
-    """Return the URN of a tag."""
-    return build("tag", name)
-
-
-def corp_user(name: str) -> str:
-    """Return the URN of a user."""
-    return build("corpuser", name)
 
 
 def dataset(platform: str, name: str, env: str) -> str:

@@ -11,7 +11,7 @@ from mlcat_ingest.core.text import whole_characters
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.links.rules import LinkOptions
 from mlcat_ingest.metadata.proposal import Aspect
-from mlcat_ingest.metadata.urn import check, corp_user
+from mlcat_ingest.metadata.urn import build, check
 from mlcat_ingest.recipe.fields import PublicStr, RecipeModel, named
 from mlcat_ingest.recipe.loader import read_file
 from mlcat_ingest.recipe.validate import validate_config
@@ -121,7 +121,7 @@ class Owners:
             if match is not None:
                 name = (match[1] if match.re.groups else match[0]) or ""
                 mapped = self._map.get(name.lower())
-            return mapped or corp_user(name)
+            return mapped or build("corpuser", name)
         except InvalidUrnError:
             return None
 

@@ -23,7 +23,7 @@ from mlcat_ingest.metadata.diff import (
 )
 from mlcat_ingest.metadata.labels import with_label
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
-from mlcat_ingest.metadata.urn import entity_type_of, parse
+from mlcat_ingest.metadata.urn import decoded_parts, entity_type_of
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.report.render import findings, gate_data, gate_lines, left_out
 from mlcat_ingest.pipeline.report.report import EntityCounts, Report
@@ -289,7 +289,7 @@ def impact_data(impact: Impact) -> dict[str, Any]:
 
 def _feature_name(urn: str) -> str:
     """Return how people call a feature or a feature table: `conv_rate (shop.orders)`."""
-    *_, table, name = parse(urn).parts
+    *_, table, name = decoded_parts(urn)
     return f"{name} ({table})" if entity_type_of(urn) == "mlFeature" else name
 
 

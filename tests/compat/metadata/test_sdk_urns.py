@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.naming import Naming
-from mlcat_ingest.metadata.urn import FABRICS, KINDS, build, dataset, encode_foreign, encode_own
+from mlcat_ingest.metadata.urn import (
+    FABRICS,
+    KINDS,
+    OWN_KINDS,
+    build,
+    dataset,
+    encode_foreign,
+    encode_own,
+)
 from support.names import HOSTILE, names
 
 MLFLOW = "urn:li:dataPlatform:mlflow"
@@ -50,7 +58,7 @@ FOREIGN: dict[str, tuple[Callable[[str], sdk.Urn], tuple[str, ...], tuple[str, .
 
 
 def test_every_kind_that_others_write_too_is_compared() -> None:
-    assert set(FOREIGN) == {name for name, kind in KINDS.items() if not kind.own}
+    assert set(FOREIGN) == KINDS.keys() - OWN_KINDS
 
 
 @pytest.mark.parametrize("entity_type", sorted(FOREIGN))

@@ -7,7 +7,7 @@ import pytest
 
 from mlcat_ingest.core.redaction import redact_tree
 from mlcat_ingest.metadata.codec import loads
-from mlcat_ingest.metadata.urn import entity_type_of, parse
+from mlcat_ingest.metadata.urn import decoded_parts, entity_type_of
 from mlcat_ingest.sources.mlflow.mapping import map_record
 from support.golden import assert_valid
 from support.merging import written
@@ -36,7 +36,7 @@ def test_a_record_gives_these_proposals(case: Path, request: pytest.FixtureReque
 def test_what_a_record_gives_can_be_sent_and_is_valid(case: Path) -> None:
     record = record_from_json(json.loads((case / "record.json").read_text()))
     for entity in map_record(record):
-        parse(entity.urn)
+        decoded_parts(entity.urn)
         kind = entity_type_of(entity.urn)
         if kind in {"mlModel", "mlModelGroup"}:
             assert list(entity.aspects)[-1] == f"{kind}Properties"

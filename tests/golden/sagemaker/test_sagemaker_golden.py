@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.metadata.urn import parse
+from mlcat_ingest.metadata.urn import decoded_parts
 
 pytest.importorskip("botocore", reason="the SDK of the extra `aws`")
 
@@ -56,5 +56,5 @@ def test_the_groups_give_these_entities(*, update_golden: bool) -> None:
 
 def test_all_of_it_can_be_sent_and_is_valid() -> None:
     for entity in entities():
-        parse(entity.urn)
+        decoded_parts(entity.urn)
         assert_valid(written(entity))

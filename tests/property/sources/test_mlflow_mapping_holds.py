@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mlcat_ingest.errors import SkippableError
 from mlcat_ingest.metadata.codec import loads
-from mlcat_ingest.metadata.urn import entity_type_of, parse
+from mlcat_ingest.metadata.urn import decoded_parts, entity_type_of
 from mlcat_ingest.metadata.validate import validate_aspect
 from mlcat_ingest.sources.mlflow.mapping import map_record
 from mlcat_ingest.sources.mlflow.mapping.properties import OWN_KEYS
@@ -167,7 +167,7 @@ def test_any_record_gives_valid_entities_or_is_skipped(record: JoinedRecord) -> 
         return
     assert entities
     for entity in entities:
-        parse(entity.urn)
+        decoded_parts(entity.urn)
         kind = entity_type_of(entity.urn)
         for proposal in written(entity):
             check_aspect(kind, proposal.aspect_name, proposal.aspect)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mlcat_ingest.links.index import Features
 from mlcat_ingest.links.rules import LinkOptions, UnlinkedModel, resolve, verify
 from mlcat_ingest.metadata.codec import loads
-from mlcat_ingest.metadata.urn import entity_type_of, parse
+from mlcat_ingest.metadata.urn import decoded_parts, entity_type_of
 from mlcat_ingest.metadata.validate import validate_aspect
 from mlcat_ingest.sources.mlflow.mapping import map_record
 from mlcat_ingest.sources.mlflow.values.joined import JoinedRun, RunFiles
@@ -51,7 +51,7 @@ def test_any_signature_gives_valid_tables_that_have_what_models_link_to(
     for table in signature_tables(record):
         entities = map_record(table)
         for entity in entities:
-            parse(entity.urn)
+            decoded_parts(entity.urn)
             for proposal in written(entity):
                 kind = entity_type_of(entity.urn)
                 assert validate_aspect(kind, proposal.aspect_name, proposal.aspect) == []

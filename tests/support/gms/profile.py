@@ -106,12 +106,12 @@ def is_valid(urn: str, profile: GmsProfile) -> bool:
 
 
 def _fits_key(entity_type: str, parts: Sequence[str], profile: GmsProfile) -> bool:
-    kind = KINDS.get(entity_type)
-    if kind is None:
+    roles = KINDS.get(entity_type)
+    if roles is None:
         return True
-    return len(parts) == len(kind.parts) and all(
+    return len(parts) == len(roles) and all(
         part is not UrnPart.FABRIC or text in profile.environments
-        for part, text in zip(kind.parts, parts, strict=True)
+        for part, text in zip(roles, parts, strict=True)
     )
 
 

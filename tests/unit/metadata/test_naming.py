@@ -7,7 +7,7 @@ import pytest
 
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.naming import DATAHUB_TEMPLATES, Name, Naming, Templates
-from mlcat_ingest.metadata.urn import check, encode_own, encoded_bytes, parse
+from mlcat_ingest.metadata.urn import check, decoded_parts, encode_own, encoded_bytes
 
 RUN = "0123456789abcdef0123456789abcdef"
 
@@ -182,7 +182,7 @@ def test_a_name_that_cannot_stand_in_a_urn_is_refused(name: str) -> None:
 def test_a_long_name_keeps_its_beginning_and_a_digest_of_all_of_it() -> None:
     full = "模型," * 100
     name = Naming().group(full)
-    kept, _, digest = parse(name.urn).parts[1].partition("~")
+    kept, _, digest = decoded_parts(name.urn)[1].partition("~")
     assert full.startswith(kept)
     assert digest == hashlib.sha256(full.encode()).hexdigest()[:16]
     assert name.full_name == full
@@ -208,7 +208,7 @@ def test_a_long_name_is_never_cut_inside_a_character(character: str) -> None:
     for lead in range(6):
         full = "x" * lead + character * 400
         name = Naming().model(full)
-        kept = parse(name.urn).parts[1].rpartition("~")[0]
+        kept = decoded_parts(name.urn)[1].rpartition("~")[0]
         assert full.startswith(kept)
         assert encoded_bytes(name.urn) <= 512
 

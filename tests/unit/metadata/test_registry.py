@@ -19,8 +19,8 @@ GROUP = "urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,g,PROD)"
 
 
 def test_the_tables_of_urns_entities_and_aspects_fit_together() -> None:
-    for name, kind in KINDS.items():
-        assert len(ASPECTS[ENTITY_TYPES[name].key].key) == len(kind.parts)
+    for name, roles in KINDS.items():
+        assert len(ASPECTS[ENTITY_TYPES[name].key].key) == len(roles)
     for name, entity_type in ENTITY_TYPES.items():
         assert entity_type.key in entity_type.aspects
         assert all(name in ASPECTS[aspect].entity_types for aspect in entity_type.aspects)

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.aspects.common import BROWSE_PATHS_V2, DATA_PLATFORM_INSTANCE
 from mlcat_ingest.metadata.registry import ASPECTS, allows, edges, key_aspect, key_aspect_name
-from mlcat_ingest.metadata.urn import FABRICS, KINDS, PREFIX, parse, raw_parts
+from mlcat_ingest.metadata.urn import FABRICS, KINDS, PREFIX, decoded_parts, raw_parts
 
 PLATFORM: Final = f"{PREFIX}dataPlatform:"
 """The beginning of the URN of a platform; its name is the rest."""
@@ -55,7 +55,7 @@ def _parts(urn: str) -> tuple[str, ...]:
     # Most URNs have nothing to decode, and then nothing about their kind needs to be known.
     if "%" in urn:
         with suppress(InvalidUrnError):
-            return parse(urn).parts
+            return decoded_parts(urn)
     try:
         return raw_parts(urn)
     except InvalidUrnError:

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic, sleep
-from typing import Any, Final
+from typing import Any
 
 from mlcat_ingest.client.base import CatalogFacts, Searches, StoredAspect
 from mlcat_ingest.client.rest.capabilities import Capabilities, read_capabilities
@@ -28,11 +28,9 @@ from mlcat_ingest.errors import (
 from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_BYTES, MAX_REQUEST_ITEMS
-from mlcat_ingest.metadata.urn import FABRICS, KINDS, entity_type_of
+from mlcat_ingest.metadata.urn import FABRICS, OWN_KINDS, entity_type_of
 from mlcat_ingest.net.http import Reply
 from mlcat_ingest.net.session import HttpOptions
-
-_OURS: Final = frozenset(kind.entity_type for kind in KINDS.values() if kind.own)
 
 log = logging.getLogger(__name__)
 
@@ -197,7 +195,7 @@ class CatalogClient(AspectReader, Emitter, Closing):
         endings = tuple(f",{env})" for env in FABRICS - service.environments)
         for urn in urns:
             # Datasets of any environment may be looked for.
-            if urn.endswith(endings) and entity_type_of(urn) in _OURS:
+            if urn.endswith(endings) and entity_type_of(urn) in OWN_KINDS:
                 env = urn[urn.rindex(",") + 1 : -1]
                 known = ", ".join(sorted(service.environments))
                 raise RecipeError(

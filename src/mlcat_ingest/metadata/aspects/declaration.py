@@ -8,12 +8,13 @@ declarations in this package, and so do `metadata.validate` and `metadata.shapes
 """
 
 import csv
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import (
     Annotated,
+    Any,
     Final,
     Literal,
     NamedTuple,
@@ -223,68 +224,37 @@ def fields(record: object) -> Mapping[str, Field]:
     return {name: Field(name, name in required, *bare(hint)) for name, hint in hints.items()}
 
 
-EdgeFinder: TypeAlias = Callable[[object], list[tuple[str, str]]]
-
-
-def edges_of(record: object, value: Mapping[str, object]) -> list[tuple[str, str]]:
-    """Return the relationship and the URN of the edges in a value of `record`."""
-    edges: list[tuple[str, str]] = []
-    for name, find in _edge_finders(record):
-        if name in value:
-            edges += find(value[name])
-    return edges
-
-
 @cache
-def _edge_finders(record: object) -> tuple[tuple[str, EdgeFinder], ...]:
-    """Return the fields of `record` with edges, each with what finds these in its value."""
-    finders: list[tuple[str, EdgeFinder]] = []
+def _edge_fields(record: object) -> tuple[tuple[str, Edge | None, object], ...]:
+    """Return the fields of `record` with edges: each with one, or with a record that has some."""
+    found: list[tuple[str, Edge | None, object]] = []
     for member in fields(record).values():
         markers = (marker for marker in member.markers if isinstance(marker, Edge))
-        finders.extend((member.name, _edge_finder(marker)) for marker in markers)
-        nested = _nested_record(member.hint)
-        if nested is not None and _edge_finders(nested):
-            finders.append((member.name, _nested_finder(nested)))
-    return tuple(finders)
+        found += [(member.name, marker, None) for marker in markers]
+        nested = get_args(member.hint)[0] if get_origin(member.hint) is list else member.hint
+        if required_keys(nested) is not None and _edge_fields(nested):
+            found.append((member.name, None, nested))
+    return tuple(found)
+
+
+def edges_of(record: object, value: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield the relationship and the URN of each edge in a value of `record`."""
+    for name, marker, nested in _edge_fields(record):
+        for item in _items(value.get(name)):
+            if marker is None:
+                yield from edges_of(nested, item) if isinstance(item, dict) else ()
+                continue
+            urns = item
+            if marker.at is not None:
+                urns = item.get(marker.at) if isinstance(item, dict) else None
+            yield from ((marker.relationship, urn) for urn in _items(urns) if isinstance(urn, str))
 
 
 def edge_markers(record: object) -> Iterator[Edge]:
     """Yield the edges that `record` declares, those of nested records included."""
-    for member in fields(record).values():
-        yield from (marker for marker in member.markers if isinstance(marker, Edge))
-        nested = _nested_record(member.hint)
-        if nested is not None:
-            yield from edge_markers(nested)
+    for _, marker, nested in _edge_fields(record):
+        yield from edge_markers(nested) if marker is None else (marker,)
 
 
-def _nested_record(hint: object) -> object:
-    """Return the record class behind a field, or behind the items of its list."""
-    item = get_args(hint)[0] if get_origin(hint) is list else hint
-    return None if required_keys(item) is None else item
-
-
-def _items(value: object) -> list[object]:
+def _items(value: object) -> list[Any]:
     return value if isinstance(value, list) else [value]
-
-
-def _edge_finder(marker: Edge) -> EdgeFinder:
-    relationship, at = marker.relationship, marker.at
-
-    def find(value: object) -> list[tuple[str, str]]:
-        edges: list[tuple[str, str]] = []
-        for item in _items(value):
-            urns = item
-            if at is not None:
-                urns = item.get(at) if isinstance(item, dict) else None
-            edges += [(relationship, urn) for urn in _items(urns) if isinstance(urn, str)]
-        return edges
-
-    return find
-
-
-def _nested_finder(record: object) -> EdgeFinder:
-    def find(value: object) -> list[tuple[str, str]]:
-        records = [item for item in _items(value) if isinstance(item, dict)]
-        return [edge for item in records for edge in edges_of(record, item)]
-
-    return find

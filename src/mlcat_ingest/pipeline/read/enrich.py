@@ -16,7 +16,7 @@ from mlcat_ingest.metadata.aspects.governance import (
 from mlcat_ingest.metadata.card_sections import EMPTY_CARD, card_aspects
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.metadata.registry import ASPECTS, allows
-from mlcat_ingest.metadata.urn import parse
+from mlcat_ingest.metadata.urn import decoded_parts
 from mlcat_ingest.pipeline.merge.aspects import merge_aspect
 from mlcat_ingest.pipeline.merge.rules import BORROWED, UNION, properties_aspect
 from mlcat_ingest.recipe.model import EnrichRule, Match, OwnerRule
@@ -91,7 +91,7 @@ class Enricher:
                 continue
             notes += unfit
             for entry in additions.get(GLOBAL_TAGS, {}).get("tags", ()):
-                (name,) = parse(entry["tag"]).parts
+                (name,) = decoded_parts(entry["tag"])
                 yield Entity(entry["tag"], {TAG_PROPERTIES: {"name": name}}, only_if_absent=True)
             # What the source did not read is not known to be empty.
             adds_only |= additions.keys() - aspects.keys()
@@ -196,5 +196,5 @@ def _name(entity_type: str, entity: Entity) -> str:
     named = _properties(entity_type, entity).get("name")
     if named:
         return str(named)
-    parts = parse(entity.urn).parts
+    parts = decoded_parts(entity.urn)
     return parts[0] if len(parts) == 1 else parts[1]

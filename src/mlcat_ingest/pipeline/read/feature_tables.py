@@ -39,7 +39,7 @@ from mlcat_ingest.metadata.proposal import (
     custom_properties,
 )
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, PRIMARY_KEYS, SOURCE_KEY
-from mlcat_ingest.metadata.urn import by_entity_type, entity_type_of, parse, raw_parts
+from mlcat_ingest.metadata.urn import by_entity_type, decoded_parts, entity_type_of, raw_parts
 from mlcat_ingest.pipeline.merge.provenance import (
     is_removed,
     refuse_second_store,
@@ -264,7 +264,7 @@ def _key_urns(entities: Iterable[Entity]) -> Iterator[str]:
 
 def _is_urn(text: str) -> bool:
     try:
-        parse(text)
+        decoded_parts(text)
     except InvalidUrnError:
         return False
     return True
@@ -303,7 +303,7 @@ def _description(key: Entity) -> dict[str, Any]:
         name: text for name, text in custom_properties(properties).items() if name != SOURCE_KEY
     }
     fields = {
-        "name": parse(key.urn).parts[1],
+        "name": decoded_parts(key.urn)[1],
         "type": properties.get("dataType"),
         "description": properties.get("description"),
         **custom,

@@ -152,6 +152,5 @@ def _sent_of(group: str, merged: MergedEntity) -> Iterator[_Sent]:
 
 def _group_of(urn: str) -> str:
     entity_type = entity_type_of(urn)
-    kind = KINDS.get(entity_type)
-    has_env = kind is not None and kind.parts[-1] is UrnPart.FABRIC
+    has_env = UrnPart.FABRIC in KINDS.get(entity_type, ())
     return f"{entity_type} in {urn.rpartition(',')[2][:-1]}" if has_env else entity_type

@@ -20,7 +20,7 @@ from mlcat_ingest.metadata.aspects.assets import (
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.proposal import Aspect, Entity
-from mlcat_ingest.metadata.urn import encoded_bytes, entity_type_of, tag
+from mlcat_ingest.metadata.urn import build, encoded_bytes, entity_type_of
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.applied import NOTHING, verdict_tags
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity
@@ -40,7 +40,8 @@ _NAME_BYTES: Final = 280
 def tag_of(test: str) -> str:
     """Return the URN of the tag of what fails a metadata test."""
     name = test.removeprefix(_TEST)
-    return tag(f"fails.{name if encoded_bytes(name) <= _NAME_BYTES else content_hash(name)}")
+    short = name if encoded_bytes(name) <= _NAME_BYTES else content_hash(name)
+    return build("tag", f"fails.{short}")
 
 
 class Verdicts:

@@ -25,7 +25,7 @@ from mlcat_ingest.metadata.aspects.ml import (
 from mlcat_ingest.metadata.naming import Name, Naming
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.metadata.reserved import SOURCE_KEY, TYPE_TAG
-from mlcat_ingest.metadata.urn import tag as tag_urn
+from mlcat_ingest.metadata.urn import build
 from mlcat_ingest.sources.base import RecordVersion
 from mlcat_ingest.sources.datasets import DatasetName, Datasets
 from mlcat_ingest.sources.options import Owners
@@ -334,7 +334,7 @@ class _TableMapping:
         for key in sorted(tags):
             text = redact_urls(f"{key}:{tags[key]}" if tags[key] else key)
             try:
-                yield tag_urn(text if key else "")
+                yield build("tag", text if key else "")
             except InvalidUrnError as error:
                 self._notes.append(Note("tag_without_urn", f"{text!r}: {error}"))
 

@@ -13,7 +13,7 @@ from mlcat_ingest.errors import MlcatError, NotAuthorizedError, ProtocolMismatch
 from mlcat_ingest.metadata.aspects.ml import MLFeatureDataType
 from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.metadata.reserved import TYPE_TAG
-from mlcat_ingest.metadata.urn import entity_type_of, parse
+from mlcat_ingest.metadata.urn import decoded_parts, entity_type_of
 from mlcat_ingest.sources.base import Missing, Unlisted
 from mlcat_ingest.sources.definitions.source import FeatureSource
 from mlcat_ingest.sources.definitions.tables import (
@@ -388,7 +388,7 @@ class SagemakerSource(FeatureSource):
 
 def _is_gone(urn: str, columns: Callable[[str], Mapping[str, set[str]] | None]) -> bool:
     """Return whether AWS confirms that a group, or its column, no longer exists."""
-    kind, parts = entity_type_of(urn), parse(urn).parts
+    kind, parts = entity_type_of(urn), decoded_parts(urn)
     table = parts[1] if kind == "mlFeatureTable" else parts[0]
     try:
         # Names of groups hold no dots, while instance and prefix end in one.

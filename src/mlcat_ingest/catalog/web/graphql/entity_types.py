@@ -187,10 +187,10 @@ def _look_up(_root: Any, info: GraphQLResolveInfo, urn: str) -> Node | None:
     Raises:
         GraphQLError: it is no URN, or has not the parts that its entity type has.
     """
-    kind = URN_KINDS.get(_type_of(urn))
+    roles = URN_KINDS.get(_type_of(urn))
     count = len(parts_of(urn))
-    if kind is not None and count != len(kind.parts):
-        raise bad_request(f"{urn!r} has {plural(count, 'part')}, not {len(kind.parts)}")
+    if roles is not None and count != len(roles):
+        raise bad_request(f"{urn!r} has {plural(count, 'part')}, not {len(roles)}")
     cohort = Cohort(context_of(info).loader, [urn])
     # All aspects at once: one entity's are few, and this tells whether it exists as well.
     cohort.aspects(urn)

@@ -292,14 +292,14 @@ def _removal(key: str) -> Edit:
 
 
 def _new_tag(text: str) -> Edit:
-    urn = text if text.startswith(f"{urns.PREFIX}tag:") else urns.tag(text)
+    urn = text if text.startswith(f"{urns.PREFIX}tag:") else urns.build("tag", text)
     name = {"name": key_aspect(urn)[1]["name"]}
     made = Write(urn, TAG_PROPERTIES, name, "CREATE_ENTITY", skip_if_exists=True)
     return replace(edits.add_labels(governance.GLOBAL_TAGS, [urn]), first=made)
 
 
 def _new_owner(text: str, kind: str) -> Edit:
-    urn = text if text.startswith(urns.PREFIX) else urns.corp_user(text)
+    urn = text if text.startswith(urns.PREFIX) else urns.build("corpuser", text)
     entity_kind = "CORP_GROUP" if entity_type(urn) == "corpGroup" else "CORP_USER"
     owner = {"ownerUrn": urn, "ownerEntityType": entity_kind, "type": kind or "TECHNICAL_OWNER"}
     return replace(edits.add_owners([owner]), first=Write(urn, *key_aspect(urn)))

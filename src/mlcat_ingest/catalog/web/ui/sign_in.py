@@ -19,7 +19,7 @@ from mlcat_ingest.catalog.web.auth import SESSION_COOKIE, Authenticator, Session
 from mlcat_ingest.catalog.web.http import prefix_of, read_form, scheme_of
 from mlcat_ingest.catalog.web.ui.pages import HEADERS, HtmlPage, Renderer
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.urn import corp_user
+from mlcat_ingest.metadata.urn import build
 
 SIGN_IN: Final = "/login"
 SIGN_OUT: Final = "/logout"
@@ -83,7 +83,7 @@ class SignInPages:
             return self._form(request, target, 401, _WRONG, {"WWW-Authenticate": "Bearer"})
         name = fields.get("name", "").strip()
         try:
-            actor = corp_user(name) if name else UNKNOWN_ACTOR
+            actor = build("corpuser", name) if name else UNKNOWN_ACTOR
         except InvalidUrnError as error:
             return self._form(request, target, 400, f"The name cannot be used: {error}.")
         if name and actor in NO_PERSON:

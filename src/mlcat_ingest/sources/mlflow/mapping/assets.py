@@ -18,7 +18,7 @@ from mlcat_ingest.metadata.aspects.common import (
 )
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS, OWNERSHIP
 from mlcat_ingest.metadata.proposal import Aspect, Entity
-from mlcat_ingest.metadata.urn import corp_user
+from mlcat_ingest.metadata.urn import build
 from mlcat_ingest.sources.mlflow.mapping import properties
 from mlcat_ingest.sources.mlflow.mapping.groups import version_tags
 from mlcat_ingest.sources.mlflow.mapping.text import Truncator, truncate_aspect
@@ -34,7 +34,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
 
 _LIFECYCLES: Final = {"draft": "EXPERIMENTAL", "active": "PRODUCTION", "deprecated": "DEPRECATED"}
 _TRANSPORTS: Final = {"sse": "SSE", "websocket": "WEBSOCKET"}
-_UNKNOWN: Final = corp_user("unknown")
+_UNKNOWN: Final = build("corpuser", "unknown")
 _PLAIN_BYTES: Final = 64 * 1024
 """A longer definition is compressed."""
 _EARLIER: Final = 100

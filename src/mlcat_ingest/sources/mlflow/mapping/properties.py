@@ -17,7 +17,7 @@ from mlcat_ingest.metadata.aspects.common import (
 from mlcat_ingest.metadata.naming import Name
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.reserved import OWN_PREFIX, SOURCE_KEY, VERDICT_TAGS
-from mlcat_ingest.metadata.urn import tag
+from mlcat_ingest.metadata.urn import build
 from mlcat_ingest.sources.mlflow.mapping.text import Truncator, clean, cut
 from mlcat_ingest.sources.mlflow.values.joined import WorkspaceScope
 from mlcat_ingest.sources.mlflow.values.records import (
@@ -189,4 +189,4 @@ def common_properties(scope: WorkspaceScope, name: Name, truncator: Truncator) -
 def tag_entity(name: str, description: str) -> Entity:
     """Return a tag that is created where the catalog lacks it and never changed."""
     aspect = {"name": name, "description": description}
-    return Entity(tag(name), {TAG_PROPERTIES: aspect}, only_if_absent=True)
+    return Entity(build("tag", name), {TAG_PROPERTIES: aspect}, only_if_absent=True)

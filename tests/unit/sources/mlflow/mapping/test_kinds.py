@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mlcat_ingest.links.rules import LinkOptions
 from mlcat_ingest.metadata.proposal import Aspect
-from mlcat_ingest.metadata.urn import parse
+from mlcat_ingest.metadata.urn import build, decoded_parts
 from mlcat_ingest.sources.mlflow.mapping import map_record
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,
@@ -130,4 +130,4 @@ def test_a_server_can_index_the_folder_of_any_name(name: str) -> None:
     assert "\u241f" not in folder["id"]
     steps = "\u241f".join(one["id"] for one in (instance, workspace, folder))
     assert len(steps.encode()) <= INDEXED_BYTES
-    assert str(parse(instance["urn"])) == instance["id"]
+    assert build("dataPlatformInstance", *decoded_parts(instance["urn"])) == instance["id"]
