@@ -2,7 +2,6 @@
 
 import os
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from mlcat_ingest.cli.options import (
     secret_option,
 )
 from mlcat_ingest.core.environment import local_path, stop_on_signals
+from mlcat_ingest.core.text import utc_second
 from mlcat_ingest.hooks.settings import HookSettings, spool_of
 from mlcat_ingest.hooks.spool import EventSpool, read_lines
 from mlcat_ingest.pipeline.report.report import EXIT_OK
@@ -87,8 +87,7 @@ def status(recipe: str, spool: Path | None, *, as_json: bool) -> None:
         return
     since = ""
     if (oldest_ms := events.oldest_ms()) is not None:
-        oldest = datetime.fromtimestamp(oldest_ms / 1000, UTC)
-        since = f", the oldest since {oldest:%Y-%m-%d %H:%M:%S} UTC"
+        since = f", the oldest since {utc_second(oldest_ms)}"
     output.out(f"{facts['spool']}\n  waiting   {facts['waiting']}{since}")
     for name, line in (
         ("for_others", "  of these  {} for recipes with other names"),

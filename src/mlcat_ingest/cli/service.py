@@ -22,6 +22,7 @@ from mlcat_ingest.cli.options import (
     open_catalog,
     service_options,
 )
+from mlcat_ingest.core.text import utc_second
 from mlcat_ingest.errors import CatalogRequestError, RecipeError
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.pipeline.report.report import EXIT_FAILED, EXIT_OK
@@ -355,8 +356,8 @@ def when_command(
     begin_ms, end_ms = on or (now_ms, now_ms)
     with open_catalog(**catalog) as (opened, *_):
         found = when(opened, alias, model, begin_ms, end_ms)
-    date = datetime.fromtimestamp(begin_ms / 1000, UTC)
-    shown = f"{date:%Y-%m-%d %H:%M:%S} UTC" if begin_ms == end_ms else f"{date:%Y-%m-%d}"
+    second = utc_second(begin_ms)
+    shown = second if begin_ms == end_ms else second.partition(" ")[0]
     lines = when_lines(found, f"{alias} of {model} on {shown}")
     output.out_either(when_data(found), lines, as_json=as_json)
     return EXIT_OK if found.certainty != "not known" else EXIT_FAILED

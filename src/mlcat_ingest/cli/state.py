@@ -1,7 +1,6 @@
 """`mlcat-ingest state`: what a recipe remembers between runs, and how to make it forget."""
 
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -9,7 +8,7 @@ import click
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.options import Command, OutputSettings, read_recipe
 from mlcat_ingest.cli.output import confirm
-from mlcat_ingest.core.text import plural
+from mlcat_ingest.core.text import plural, utc_second
 from mlcat_ingest.pipeline.report.report import EXIT_FAILED, EXIT_OK
 
 if TYPE_CHECKING:
@@ -98,16 +97,10 @@ def _facts(part: "PartitionSummary") -> "Iterator[tuple[str, str]]":
     if part.dirty:
         dirty = ", ".join(f"{n:,} {kind}" for kind, n in part.dirty.items())
         yield "dirty", f"{dirty}: the next run merges them again"
-    yield "last run", _moment(part.passed_at_ms)
-    yield "last full", _moment(part.full_at_ms)
+    for name, at_ms in (("last run", part.passed_at_ms), ("last full", part.full_at_ms)):
+        yield name, "never" if at_ms is None else utc_second(at_ms)
     for kind, urn in part.names.items():
         yield f"{kind} as", urn
     if part.failing_entities:
         failing = plural(part.failing_entities, "entity", "entities")
         yield "tests", f"{failing} failed a test in the last evaluation"
-
-
-def _moment(at_ms: int | None) -> str:
-    if at_ms is None:
-        return "never"
-    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
@@ -47,6 +48,11 @@ def in_words(value: Any, levels: int = 20) -> str:
 def compact_json(value: Any) -> str:
     """Return `value` as JSON without blanks, non-ASCII text as it is."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def utc_second(epoch_ms: int) -> str:
+    """Return a time of epoch milliseconds to the second: "2026-01-31 12:00:00 UTC"."""
+    return f"{datetime.fromtimestamp(epoch_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:

@@ -23,10 +23,9 @@ The sightings are a list in a custom property of the model's group, which the me
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Final, Literal, NamedTuple
 
-from mlcat_ingest.core.text import json_or_none
+from mlcat_ingest.core.text import json_or_none, utc_second
 from mlcat_ingest.metadata.mlflow_keys import ALIASES
 from mlcat_ingest.metadata.reserved import ALIAS_LOG
 
@@ -71,13 +70,10 @@ class Sighting(NamedTuple):
     @property
     def window(self) -> str:
         """When it was there, in UTC, and what says so."""
-        begin, end = (
-            datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-            for time_ms in (self.begin_ms, self.end_ms)
-        )
-        window = f"between {begin} and {end} UTC"
+        begin, end = utc_second(self.begin_ms), utc_second(self.end_ms)
+        window = f"between {begin.removesuffix(' UTC')} and {end}"
         if self.by == "event" or not self.begin_ms:
-            window = f"at {begin} UTC" if self.begin_ms else f"at {end} UTC or before"
+            window = f"at {begin}" if self.begin_ms else f"at {end} or before"
         return f"{window} ({_BY[self.by]})"
 
 

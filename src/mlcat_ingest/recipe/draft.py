@@ -8,12 +8,12 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any
 
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.recipe.loader import MAX_BYTES, Loc, Origin, Problem, parse
+from mlcat_ingest.recipe.loader import MAX_BYTES, Draft, Loc, Origin, Problem, parse
 from mlcat_ingest.recipe.secrets import SECRETS, SubstitutedText, is_secret_name
 
 MAX_FILE_BYTES = 65_536
@@ -107,15 +107,6 @@ class _Expander:
         return text.rstrip("\r\n")
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A recipe's file as data under its current keys, with the problems found before validation."""
-
-    data: dict[str, Any]
-    origin: Origin
-    problems: tuple[Problem, ...] = ()
-
-
 def read_draft(path: str | Path, environ: Mapping[str, str] | None = None) -> Draft:
     """Return the draft in a YAML or JSON file; `-` is standard input.
 
@@ -154,14 +145,14 @@ def draft_of(
         RecipeSyntaxError: the text is not YAML or JSON.
         RecipeValidationError: it holds something else than a mapping.
     """
-    parsed = parse(content, label)
     base_dir = base_dir.absolute()
-    plain = Origin(label, base_dir, parsed.lines)
-    if not isinstance(parsed.data, dict):
+    written = parse(content, label, base_dir)
+    plain = written.origin
+    if not isinstance(written.data, dict):
         raise plain.error([plain.problem((), "a recipe must be a mapping of keys to values")])
     expander = _Expander(os.environ if environ is None else environ, base_dir)
-    data, failures = expander.value(parsed.data), expander.failures
-    problems = [*parsed.problems, *(plain.problem(loc, text) for loc, text in failures)]
+    data, failures = expander.value(written.data), expander.failures
+    problems = [*written.problems, *(plain.problem(loc, text) for loc, text in failures)]
     origin = replace(plain, broken=frozenset(loc for loc, _ in failures))
     draft = _in_our_keys(data, origin, problems)
     draft.data.setdefault("name", name)

@@ -159,24 +159,25 @@ class _Loader(_BASE_LOADER):  # type: ignore[misc]  # the C loader where PyYAML 
         return str(super().resolve(kind, value, implicit))
 
 
-@dataclass(slots=True)
-class ParsedText:
-    """Plain data, the line of every key and list item, and the problems found on the way."""
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The data of a text, not validated yet, with its origin and the problems found so far."""
 
     data: Any
-    lines: dict[Loc, int] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    origin: Origin
+    problems: tuple[Problem, ...] = ()
 
 
 def parse(
     content: bytes | str,
     label: str,
+    base_dir: Path | None = None,
     *,
     max_bytes: int = MAX_BYTES,
     max_nodes: int = MAX_NODES,
     cure_if_empty: str | None = "`mlcat-ingest init` writes a starter recipe",
-) -> ParsedText:
-    """Return the data of YAML or JSON text; `label` names the file in errors.
+) -> Draft:
+    """Return the draft in YAML or JSON text; `label` names the file in errors.
 
     Raises:
         RecipeSyntaxError: the text is neither, is empty, too large, or more than one document.
@@ -192,8 +193,8 @@ def parse(
     if node is None:
         raise RecipeSyntaxError(f"{label}: the file is empty", hint=cure_if_empty)
     walk = _Walk(label, max_nodes)
-    walk.out.data = walk.value(node, ())
-    return walk.out
+    data = walk.value(node, ())
+    return Draft(data, Origin(label, base_dir, walk.lines), tuple(walk.problems))
 
 
 def read_file(
@@ -205,8 +206,8 @@ def read_file(
     max_bytes: int = MAX_BYTES,
     max_nodes: int = MAX_NODES,
     cure_if_empty: str | None = None,
-) -> tuple[ParsedText, Origin]:
-    """Return the data in a YAML or JSON file, not checked yet, and its place in errors.
+) -> Draft:
+    """Return the draft in a YAML or JSON file.
 
     `what` it is and `hint` are for the error of a file that cannot be read. `label` names it in
     others, its path by default.
@@ -225,10 +226,8 @@ def read_file(
             f"the {what} {path} changed during the read", hint="run again once the file is complete"
         )
     label = str(path) if label is None else label
-    parsed = parse(
-        content, label, max_bytes=max_bytes, max_nodes=max_nodes, cure_if_empty=cure_if_empty
-    )
-    return parsed, Origin(label, path.absolute().parent, parsed.lines)
+    folder, limits = path.absolute().parent, {"max_bytes": max_bytes, "max_nodes": max_nodes}
+    return parse(content, label, folder, cure_if_empty=cure_if_empty, **limits)
 
 
 def stable_content(path: Path, max_bytes: int) -> bytes | None:
@@ -336,13 +335,14 @@ class _Walk:
     def __init__(self, label: str, max_nodes: int) -> None:
         self._label = label
         self._max_nodes = max_nodes
-        self.out = ParsedText(None)
+        self.lines: dict[Loc, int] = {}
+        self.problems: list[Problem] = []
         self._nodes = 0
         self._open: set[int] = set()
 
     def value(self, node: yaml.Node, loc: Loc) -> Any:
         self._count()
-        self.out.lines.setdefault(loc, node.start_mark.line + 1)
+        self.lines.setdefault(loc, node.start_mark.line + 1)
         if self._is_inside(node, loc):
             return None
         if not node.tag.startswith("plain:") and node.tag not in _KNOWN_TAGS:
@@ -352,7 +352,7 @@ class _Walk:
                 case yaml.MappingNode():
                     entries = self._entries(node, loc)
                     for key, (key_node, _) in entries.items():
-                        self.out.lines[(*loc, key)] = key_node.start_mark.line + 1
+                        self.lines[(*loc, key)] = key_node.start_mark.line + 1
                     return {
                         key: self.value(value_node, (*loc, key))
                         for key, (_, value_node) in entries.items()
@@ -407,4 +407,4 @@ class _Walk:
             raise RecipeSyntaxError(f"{self._label}: too large once its aliases are expanded")
 
     def _note(self, node: yaml.Node, loc: Loc, sentence: str) -> None:
-        self.out.problems.append(Problem(loc, sentence, node.start_mark.line + 1))
+        self.problems.append(Problem(loc, sentence, node.start_mark.line + 1))

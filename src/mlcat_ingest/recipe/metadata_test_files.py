@@ -92,9 +92,9 @@ def read_tests(path: Path) -> list[Proposal]:
         RecipeValidationError: a test in it is wrong; all of it is listed, with its line.
         MissingExtraError: a test holds a regular expression, and RE2 is not installed.
     """
-    parsed, origin = read_file(path, "file of metadata tests", "correct its path")
-    problems, proposals = list(parsed.problems), dict[str, Proposal]()
-    for loc, raw in _tests(parsed.data):
+    draft = read_file(path, "file of metadata tests", "correct its path")
+    origin, problems, proposals = draft.origin, [*draft.problems], dict[str, Proposal]()
+    for loc, raw in _tests(draft.data):
         test, found = validate_config(TestInFile, raw, loc, origin)
         problems += found
         if test is not None and test.id in proposals:

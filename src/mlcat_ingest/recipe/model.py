@@ -24,9 +24,9 @@ from mlcat_ingest.metadata.aspects.declaration import fields
 from mlcat_ingest.metadata.card_sections import HEADINGS, is_read
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.registry import ASPECTS
-from mlcat_ingest.recipe.draft import Draft, draft_of, read_draft
+from mlcat_ingest.recipe.draft import draft_of, read_draft
 from mlcat_ingest.recipe.fields import Duration, NotContent, Public, PublicStr, RecipeModel
-from mlcat_ingest.recipe.loader import Origin, Problem, did_you_mean
+from mlcat_ingest.recipe.loader import Draft, Origin, Problem, did_you_mean
 from mlcat_ingest.recipe.secrets import mask_tree
 from mlcat_ingest.recipe.validate import Models, mask_secrets, validate_config
 from mlcat_ingest.recipe.values import (

@@ -93,10 +93,10 @@ class Owners:
         more: dict[str, str] = {}
         if config.map_file is not None:
             hint = "correct `owners.map_file` in the recipe"
-            parsed, origin = read_file(config.map_file, "owners file", hint)
-            map_file, problems = validate_config(_MapFile, parsed.data, (), origin)
-            if map_file is None or parsed.problems:
-                raise origin.error([*parsed.problems, *problems])
+            draft = read_file(config.map_file, "owners file", hint)
+            map_file, problems = validate_config(_MapFile, draft.data, (), draft.origin)
+            if map_file is None or draft.problems:
+                raise draft.origin.error([*draft.problems, *problems])
             more = map_file.map
         self._map = {name.lower(): urn for name, urn in {**more, **config.map}.items()}
         self._ignored = frozenset(name.lower() for name in config.ignore)

@@ -23,8 +23,8 @@ from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.client.config import SINK_ALIASES, SINKS, EmbeddedSinkConfig, RestSinkConfig
 from mlcat_ingest.core.environment import require_extra
 from mlcat_ingest.errors import RecipeError, UnknownPluginError
-from mlcat_ingest.recipe.draft import Draft, read_draft
-from mlcat_ingest.recipe.loader import Loc, Origin, Problem, did_you_mean, path_text
+from mlcat_ingest.recipe.draft import read_draft
+from mlcat_ingest.recipe.loader import Draft, Loc, Origin, Problem, did_you_mean, path_text
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.recipe.validate import Models, mask_secrets, validate_config
 from mlcat_ingest.sources.base import Source

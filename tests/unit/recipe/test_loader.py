@@ -14,7 +14,7 @@ UNQUOTED = (
 
 def data(text: str | bytes) -> object:
     parsed = parse(text, "r.yml")
-    assert parsed.problems == []
+    assert parsed.problems == ()
     return parsed.data
 
 
@@ -101,7 +101,7 @@ def test_keys_are_text_whatever_they_look_like() -> None:
 
 def test_lines_of_keys_and_items() -> None:
     parsed = parse("# comment\na:\n  - x\n  - b: 1\n    c: |\n      t\nd: {e: 1}\n", "r.yml")
-    assert parsed.lines == {
+    assert parsed.origin.lines == {
         (): 2,
         ("a",): 2,
         ("a", 0): 3,
@@ -191,8 +191,8 @@ three: *more
 
 def test_a_merged_key_has_the_line_of_its_anchor() -> None:
     parsed = parse("base: &b\n  a: 1\nuse:\n  <<: *b\n  c: 2\n", "r.yml")
-    assert parsed.lines["use", "a"] == 2
-    assert parsed.lines["use", "c"] == 5
+    assert parsed.origin.lines["use", "a"] == 2
+    assert parsed.origin.lines["use", "c"] == 5
 
 
 @pytest.mark.parametrize("text", ["a: {<<: 1}", "a: {<<: [1]}"])
@@ -255,7 +255,7 @@ def test_json_with_tabs_escapes_and_surrogate_pairs() -> None:
 
 def test_json_positions_and_duplicates() -> None:
     parsed = parse('{\n\t"a": 1,\n\t"b": [1, 2],\n\t"a": 2\n}', "r.json")
-    assert parsed.lines["b", 1] == 3
+    assert parsed.origin.lines["b", 1] == 3
     assert [p.line for p in parsed.problems] == [4]
 
 

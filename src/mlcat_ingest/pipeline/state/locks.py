@@ -12,11 +12,11 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from mlcat_ingest.core.clock import now_ms
+from mlcat_ingest.core.text import utc_second
 from mlcat_ingest.errors import RecipeLockedError, StateDamagedError, StateUnavailableError
 from mlcat_ingest.pipeline.state.opening import (
     OTHER_DATABASE,
@@ -56,8 +56,7 @@ class Holder:
 
     def __str__(self) -> str:
         """Return the holder as words for the user."""
-        since = datetime.fromtimestamp(self.since_ms / 1000, UTC)
-        return f"process {self.pid} on {self.host}, since {since:%Y-%m-%d %H:%M:%S} UTC"
+        return f"process {self.pid} on {self.host}, since {utc_second(self.since_ms)}"
 
 
 def acquire(engine: Engine, url: str, recipe: str) -> "FileLock | _AdvisoryLock":

@@ -127,7 +127,7 @@ def _checked_file(path: Path, names: _DefinedNames) -> tuple[DefinitionsDocument
     # Errors name a file from the working directory on, where it is below that.
     here = Path.cwd()
     label = str(path.relative_to(here) if path.is_relative_to(here) else path)
-    parsed, origin = read_file(
+    draft = read_file(
         path,
         "definitions file",
         PATH_HINT,
@@ -136,8 +136,9 @@ def _checked_file(path: Path, names: _DefinedNames) -> tuple[DefinitionsDocument
         max_nodes=_MAX_NODES,
         cure_if_empty="define a table",
     )
-    document, problems = validate_config(DefinitionsDocument, parsed.data, (), origin)
-    problems = [*parsed.problems, *problems]
+    origin = draft.origin
+    document, problems = validate_config(DefinitionsDocument, draft.data, (), origin)
+    problems = [*draft.problems, *problems]
     if document is not None:
         problems.extend(names.add(document, origin))
     if document is None or problems:

@@ -314,10 +314,10 @@ class _Repo:
 
     def __init__(self, path: Path, base_dir: Path) -> None:
         hint = "set `registry`, or correct `repo_path` or `feature_store_yaml` in the recipe"
-        parsed, origin = read_file(path, "file of Feast", hint)
-        self._origin = replace(origin, base_dir=base_dir)
-        self._problems = parsed.problems
-        self._data: Mapping[str, Any] = parsed.data if isinstance(parsed.data, dict) else {}
+        draft = read_file(path, "file of Feast", hint)
+        self._origin = replace(draft.origin, base_dir=base_dir)
+        self._problems = [*draft.problems]
+        self._data: Mapping[str, Any] = draft.data if isinstance(draft.data, dict) else {}
 
     def complete(self, config: FeastConfig) -> FeastConfig:
         """Return `config` with what it leaves open filled in."""
