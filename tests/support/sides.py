@@ -1,6 +1,7 @@
 """What a recipe of a command line test resolves to: a fake source and a fake sink."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.recipe.fields import RecipeModel
@@ -16,11 +17,19 @@ class Built:
     side: object
     type: str = "fake"
     config: RecipeModel = field(default_factory=RecipeModel)
+    place: str = ""
 
     def build(self, **_: object) -> object:
         if isinstance(self.side, Exception):
             raise self.side
         return self.side
+
+
+def resolved_recipe(text: str, sink: object, *sources: object) -> ResolvedRecipe:
+    """Return a recipe of these sides, made or `Built`; `text` is what it has beside them."""
+    recipe = Recipe.parse(f"{{name: test, sources: [{{type: mlflow}}], {text}}}")
+    built: Any = [one if hasattr(one, "build") else Built(one) for one in (sink, *sources)]
+    return ResolvedRecipe(recipe, tuple(built[1:]), None if sink is None else built[0])
 
 
 @dataclass
@@ -30,12 +39,11 @@ class Sides:
     source: FakeSource = field(default_factory=lambda: FakeSource([[model("r1")]]))
     sink: FakeSink | None = field(default_factory=FakeSink)
     read: list[object] = field(default_factory=list)
+    text: str = ""
 
     def resolved(self) -> ResolvedRecipe:
-        recipe = Recipe.parse("{name: test, sources: [{type: mlflow}]}")
-        sink = None if self.sink is None else Built(self.sink)
-        return ResolvedRecipe(recipe, (Built(self.source),), sink)  # type: ignore[arg-type]
+        return resolved_recipe(self.text, self.sink, self.source)
 
 
-def model(name: str) -> Entity:
-    return Entity(model_urn(name), {"mlModelProperties": {"name": name}})
+def model(name: str, **properties: object) -> Entity:
+    return Entity(model_urn(name), {"mlModelProperties": {"name": name, **properties}})

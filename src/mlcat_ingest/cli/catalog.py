@@ -97,12 +97,12 @@ def reindex(db: str) -> int:
     # Somebody who serves it has the lock.
     with ServerLock.acquire(db), closing(Store.open(db)) as store:
         pace = Pace(PLAIN_INTERVAL_S, after_s=PLAIN_INTERVAL_S)
-        entities = store.change(rebuild, partial(log_indexed, pace))
+        entities = store.change(rebuild, partial(_log_indexed, pace))
     output.out(f"indexed {plural(entities, 'entity', 'entities')}")
     return EXIT_OK
 
 
-def log_indexed(pace: Pace, entities: int) -> None:
+def _log_indexed(pace: Pace, entities: int) -> None:
     """Log how many entities are indexed, at the pace of progress lines."""
     if pace.allows():
         log.info("%s indexed", plural(entities, "entity", "entities"))

@@ -114,7 +114,7 @@ _UNFILLED: Final = re.compile(r"\[?more information needed\]?\.?", re.IGNORECASE
 """What Hugging Face's template says where nobody has written anything."""
 
 
-class CardAspects(NamedTuple):
+class _CardAspects(NamedTuple):
     """The aspects of a card, complete, and entries that no field takes, by their headings."""
 
     aspects: Mapping[str, Aspect]
@@ -137,7 +137,7 @@ def sections_of(text: str) -> Sections:
     return sections
 
 
-def card_aspects(sections: Sections) -> CardAspects:
+def card_aspects(sections: Sections) -> _CardAspects:
     """Return the aspects that the sections of a card fill, with every field of theirs."""
     filled: dict[_CardField, list[str]] = {}
     unfit: dict[str, Sequence[str]] = {}
@@ -156,7 +156,7 @@ def card_aspects(sections: Sections) -> CardAspects:
     for (name, field, part), entries in filled.items():
         if entries:
             aspects[name][field] = _value(aspects[name][field], part or field, part, entries)
-    return CardAspects(aspects, unfit)
+    return _CardAspects(aspects, unfit)
 
 
 def card_texts(aspect: str, value: Aspect) -> dict[str, str]:

@@ -5,7 +5,7 @@ this package's own bookkeeping and never shown.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
@@ -90,11 +90,14 @@ def diff_aspect(
 
 
 def _diff_field(aspect: str, field: str, old: Any, new: Any) -> FieldDiff | None:
-    label = _labels(aspect, field, old, new)
-    if label is None:
+    present = [value for value in (old, new) if value is not ABSENT]
+    is_collection = field not in single_fields(aspect) and any(
+        all(isinstance(value, kind) for value in present) for kind in (dict, LISTS)
+    )
+    if not is_collection:
         same = (old is ABSENT) == (new is ABSENT) and same_json(old, new)
         return None if same else FieldDiff(field, (Change("", old, new),))
-    before, after = label(old), label(new)
+    before, after = (_named(aspect, field, value) for value in (old, new))
     changes = tuple(_changes(before, after))
     expected = [entry for entry in before if entry in after]
     expected += [entry for entry in after if entry not in before]
@@ -115,24 +118,11 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Ch
             yield Change(label, ABSENT, new)
 
 
-def _labels(
-    aspect: str, field: str, old: Any, new: Any
-) -> Callable[[Any], Mapping[str, Any]] | None:
-    """Return what makes entries of a field, by their names; None for a field of one value."""
-    present = [value for value in (old, new) if value is not ABSENT]
-    if field in single_fields(aspect):
-        return None
-    if all(isinstance(value, dict) for value in present):
-        return _of_map
-    if all(isinstance(value, LISTS) for value in present):
-        return lambda value: entries_of(aspect, field, () if value is ABSENT else value)
-    return None
-
-
-def _of_map(value: Any) -> Mapping[str, Any]:
-    if value is ABSENT:
-        return {}
-    return {key: entry for key, entry in value.items() if not is_own(str(key))}
+def _named(aspect: str, field: str, value: Any) -> Mapping[str, Any]:
+    """Return the entries of a collection by their names, none where it is not there."""
+    if isinstance(value, dict):
+        return {key: entry for key, entry in value.items() if not is_own(str(key))}
+    return {} if value is ABSENT else entries_of(aspect, field, value)
 
 
 def entries_of(aspect: str, field: str, entries: Sequence[Any]) -> dict[str, Any]:

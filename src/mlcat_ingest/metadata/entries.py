@@ -76,27 +76,24 @@ KeyOf: TypeAlias = Callable[[Any], Any]
 """Takes an entry of a list; one that is no record, or has no such key, raises."""
 
 
-def _by_all(*names: str) -> KeyOf:
-    return lambda record: tuple(record.get(name) for name in names)
+def _key_of(names: str) -> KeyOf:
+    """Return the key that the fields `names`, separated by blanks, make of a record.
 
-
-def _by_attribution(*names: str) -> KeyOf:
-    """Key by fields and by the source of the attribution (`attribution.source`)."""
+    The last may be the source of the attribution (`attribution.source`).
+    """
+    fields = names.split()
+    if len(fields) == 1:
+        return itemgetter(*fields)
+    if fields[-1] != ATTRIBUTION:
+        return lambda record: tuple(record.get(name) for name in fields)
+    own = fields[:-1]
 
     def key(record: Mapping[str, object]) -> tuple[object, ...]:
         attribution = record.get("attribution")
         source = attribution.get("source") if isinstance(attribution, Mapping) else None
-        return (*(record.get(name) for name in names), source)
+        return (*(record.get(name) for name in own), source)
 
     return key
-
-
-def _key_of(names: str) -> KeyOf:
-    """Return the key that the fields `names`, separated by blanks, make of a record."""
-    fields = names.split()
-    if fields[-1] == ATTRIBUTION:
-        return _by_attribution(*fields[:-1])
-    return itemgetter(*fields) if len(fields) == 1 else _by_all(*fields)
 
 
 RECORD_KEYS: Final[Mapping[str, Mapping[str, KeyOf]]] = MappingProxyType(

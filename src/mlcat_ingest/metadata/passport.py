@@ -62,7 +62,7 @@ _CHANGE_CHARS: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
-class CardTopic:
+class _CardTopic:
     """A part of a card: where it belongs, empty if it may be missing, and who writes it."""
 
     topic: str
@@ -76,7 +76,7 @@ def rows_in(name: str) -> Iterator[list[str]]:
     yield from csv.reader(Path(__file__).with_name(name).read_text("utf-8").splitlines()[1:])
 
 
-_TOPICS: Final = {row[0]: CardTopic(*row) for row in rows_in("card_topics.csv")}
+_TOPICS: Final = {row[0]: _CardTopic(*row) for row in rows_in("card_topics.csv")}
 """Topics by name, in the order of a card."""
 
 _FIELDS: Final = {
@@ -151,7 +151,7 @@ class Passport:
     name: str
     on_ms: int | None
     lines: tuple[CardLine, ...]
-    missing: tuple[CardTopic, ...]
+    missing: tuple[_CardTopic, ...]
     unknown: tuple[str, ...]
     made_from: tuple[tuple[str, str, int], ...]
 

@@ -241,8 +241,8 @@ def _check_object(value: object) -> _Problems:
     return None if isinstance(value, dict) else _problem("record type is not backed by a DataMap")
 
 
-def _check_string(value: object) -> _Problems:
-    return None if isinstance(value, str) else _coercion_problem(value, "String")
+def _of_type(kind: type, name: str) -> _Check:
+    return lambda value: None if isinstance(value, kind) else _coercion_problem(value, name)
 
 
 def _check_bytes(value: object) -> _Problems:
@@ -251,10 +251,6 @@ def _check_bytes(value: object) -> _Problems:
     if value.isascii() or max(value) <= "\xff":
         return None
     return _problem(f"{_shorten(value)} is not a valid string representation of bytes")
-
-
-def _check_boolean(value: object) -> _Problems:
-    return None if isinstance(value, bool) else _coercion_problem(value, "Boolean")
 
 
 def _check_number(value: object) -> _Problems:
@@ -281,8 +277,8 @@ def _integer(width: int) -> _Check:
 
 _SCALARS: Final[dict[object, _Check]] = {
     object: lambda _value: None,
-    str: _check_string,
-    bool: _check_boolean,
+    str: _of_type(str, "String"),
+    bool: _of_type(bool, "Boolean"),
     int: _integer(64),
     float: _check_number,
 }

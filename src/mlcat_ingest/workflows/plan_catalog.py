@@ -6,7 +6,7 @@ from dataclasses import replace
 from mlcat_ingest.client.base import Catalog, CatalogFacts, Searches, StoredEntity
 from mlcat_ingest.core.findings import Finding, RequestSide
 from mlcat_ingest.errors import AspectRejectedError, CodecError
-from mlcat_ingest.metadata.proposal import Aspect, Proposal
+from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
@@ -95,10 +95,6 @@ class PlannedCatalog(Catalog):
     ) -> Mapping[str, Mapping[str, str | None]]:
         """Return the stamps of what is stored, as a run would read them."""
         return self._catalog.read_stamps(urns, aspects)
-
-    def get_aspect(self, urn: str, aspect: str, version: int = 0) -> Aspect | None:
-        """Return an aspect as it is, or was."""
-        return self._catalog.get_aspect(urn, aspect, version)
 
     def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
         """Write nothing: entities are delivered elsewhere, and all else is none of a plan's."""

@@ -11,7 +11,7 @@ import pytest
 from mlcat_ingest.catalog.search.index import clear
 from mlcat_ingest.catalog.server.lock import Running, ServerLock
 from mlcat_ingest.catalog.store.store import Store, known_platforms
-from mlcat_ingest.cli.catalog import log_indexed
+from mlcat_ingest.cli.catalog import _log_indexed
 from mlcat_ingest.core.resources import Pace
 from mlcat_ingest.errors import (
     AspectRejectedError,
@@ -228,5 +228,5 @@ def test_reindexing_says_how_far_it_is(caplog: pytest.LogCaptureFixture) -> None
     pace = Pace(5.0, lambda: next(moments_s), after_s=5.0)
     with caplog.at_level("INFO"):
         for entities in (1000, 2000, 3000):
-            log_indexed(pace, entities)
+            _log_indexed(pace, entities)
     assert caplog.messages == ["2,000 entities indexed"]

@@ -12,11 +12,9 @@ import pytest
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MissingExtraError, SourceUnavailableError
-from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.workflows.resolve import ResolvedRecipe
 from support.cli import Invoke
 from support.fakes import FakeSink, FakeSource
-from support.sides import Built
+from support.sides import Built, resolved_recipe
 
 
 @dataclass
@@ -36,9 +34,8 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
 
 
-def recipe_of(monkeypatch: pytest.MonkeyPatch, source: Built, sink: Built | None = None) -> None:
-    recipe = Recipe.parse("{name: test, sources: [{type: mlflow}]}")
-    resolved = ResolvedRecipe(recipe, (source,), sink)  # type: ignore[arg-type]
+def recipe_of(monkeypatch: pytest.MonkeyPatch, source: object, sink: object = None) -> None:
+    resolved = resolved_recipe("", sink, source)
     for name in ("load_resolved", "resolve"):
         monkeypatch.setattr(f"mlcat_ingest.workflows.resolve.{name}", lambda _: resolved)
 
@@ -47,8 +44,7 @@ def test_every_side_is_tried_and_closed(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     source, sink = FakeSource(), FakeSink()
-    sides = Built(source), Built(sink)
-    recipe_of(monkeypatch, *sides)
+    recipe_of(monkeypatch, source, sink)
     result = invoke("check", "recipe.yml")
     assert result.code == 0
     letters = tmp_path / ".mlcat" / "test.dead.jsonl"
@@ -65,7 +61,7 @@ def test_every_side_is_tried_and_closed(
 
 
 def test_an_address_can_be_checked(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
-    recipe_of(monkeypatch, Built(FakeSource()))
+    recipe_of(monkeypatch, FakeSource())
     result = invoke("check", "http://mlflow:5000")
     assert result.code == 0
     assert "ok       the fake source" in result.out
@@ -78,7 +74,7 @@ def test_a_finding_that_failed_is_the_status(
         Finding("listing runs", "failed", "403", hint="ask for READ"),
         Finding("the clock", "warning", "two \x1b minutes off"),
     )
-    recipe_of(monkeypatch, Built(FindingSource(findings=findings)), Built(FakeSink()))
+    recipe_of(monkeypatch, FindingSource(findings=findings), FakeSink())
     result = invoke("check", "recipe.yml")
     assert result.code == 1
     assert result.out.splitlines()[1:4] == [
@@ -103,7 +99,7 @@ def test_an_error_is_a_finding(
 ) -> None:
     late = isinstance(error, SourceUnavailableError)
     side = Built(FindingSource(error=error) if late else error)
-    recipe_of(monkeypatch, side, Built(FakeSink()))
+    recipe_of(monkeypatch, side, FakeSink())
     result = invoke("check", "recipe.yml")
     assert result.code == 1
     assert f"FAILED   source fake: {error}" in result.out.splitlines()
@@ -113,7 +109,7 @@ def test_an_error_is_a_finding(
 
 def test_the_findings_as_one_json_object(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     findings = (Finding("listing runs", "failed", "403", hint="ask for READ"),)
-    recipe_of(monkeypatch, Built(FindingSource(findings=findings)), Built(FakeSink()))
+    recipe_of(monkeypatch, FindingSource(findings=findings), FakeSink())
     result = invoke("check", "recipe.yml", "--json", "--write")
     reported = json.loads(result.out)
     assert (result.code, reported["recipe"], reported["failed"]) == (1, "test", 1)
@@ -141,7 +137,7 @@ def test_a_recipe_that_is_wrong_is_a_usage_error(invoke: Invoke, tmp_path: Path)
 def test_a_recipe_without_a_sink_is_warned_about(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recipe_of(monkeypatch, Built(FakeSource()))
+    recipe_of(monkeypatch, FakeSource())
     result = invoke("check", "recipe.yml")
     assert result.code == 0
     assert "warning  sink: none configured" in result.out
@@ -151,7 +147,7 @@ def test_several_problems_of_one_finding_are_one_line(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = FindingSource(findings=(Finding("files", "failed", "a.yml:1: one\na.yml:2: two"),))
-    recipe_of(monkeypatch, Built(source), Built(FakeSink()))
+    recipe_of(monkeypatch, source, FakeSink())
     assert "FAILED   files: a.yml:1: one; a.yml:2: two" in invoke("check", "recipe.yml").out
 
 

@@ -1,48 +1,21 @@
 """`mlcat-ingest plan` and `run --dry-run`: what they print, and how they end."""
 
 import json
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from mlcat_ingest.errors import SourceUnavailableError
-from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.recipe.secrets import SECRETS
 from mlcat_ingest.workflows.plan_render import ENTITIES_SHOWN
-from mlcat_ingest.workflows.resolve import ResolvedRecipe
 from support.cli import Invoke
-from support.fakes import FakeSink, FakeSource, model_urn
-from support.sides import Built
+from support.fakes import FakeSource, model_urn
+from support.sides import Sides, model
 
 
-@dataclass
-class Sides:
-    """What the recipe of a test resolves to."""
-
-    source: FakeSource = field(default_factory=lambda: FakeSource([[model("r1")]]))
-    sink: FakeSink = field(default_factory=FakeSink)
-    limits: str = ""
-
-    def resolved(self, path: str) -> ResolvedRecipe:
-        assert path == "recipe.yml"
-        recipe = Recipe.parse(f"{{name: test, sources: [{{type: mlflow}}]{self.limits}}}")
-        sides = (Built(self.source),), Built(self.sink)
-        return ResolvedRecipe(recipe, *sides)  # type: ignore[arg-type]
-
-
-def model(name: str, description: str = "") -> Entity:
-    message = {"name": name, **({"description": description} if description else {})}
-    return Entity(model_urn(name), {"mlModelProperties": message})
-
-
-@pytest.fixture
-def sides(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Sides:
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    made = Sides()
-    monkeypatch.setattr("mlcat_ingest.workflows.resolve.load_resolved", made.resolved)
-    return made
 
 
 @pytest.mark.parametrize("words", [("plan", "recipe.yml"), ("recipe.yml", "--dry-run")])
@@ -61,6 +34,7 @@ def test_a_plan_shows_what_a_run_would_write(
         "  requests     1 to the source, 1 to the catalog; writing takes 1 more for 1 proposal",
     ]
     assert "comparing with a catalog in memory" in result.err
+    assert sides.sink is not None
     assert sides.sink.writes == []
 
 
@@ -93,7 +67,7 @@ def test_exit_code_tells_whether_there_is_something_to_write(invoke: Invoke, sid
 
 
 def test_what_would_stop_a_run_stops_its_plan(invoke: Invoke, sides: Sides) -> None:
-    sides.limits = ", limits: {max_new_entities: 0}"
+    sides.text = "limits: {max_new_entities: 0}"
     result = invoke("plan", "recipe.yml", "--exit-code")
     assert result.code == 2
     assert "a run would fail here: more than 0 new entities" in result.err
@@ -106,7 +80,7 @@ def test_what_would_stop_a_run_stops_its_plan(invoke: Invoke, sides: Sides) -> N
 
 def test_secrets_are_not_shown(invoke: Invoke, sides: Sides) -> None:
     SECRETS.add("hunter2-hunter2")
-    sides.source = FakeSource([[model("r1", "it is hunter2-hunter2")]])
+    sides.source = FakeSource([[model("r1", description="it is hunter2-hunter2")]])
     for words in (("plan", "recipe.yml"), ("plan", "recipe.yml", "--json")):
         result = invoke(*words)
         assert "it is ***" in result.out
@@ -119,4 +93,5 @@ def test_a_dry_run_makes_no_report(invoke: Invoke, sides: Sides) -> None:
     result = invoke("recipe.yml", "--dry-run", "--report", "report.json")
     assert result.code == 2
     assert "cannot be combined with --dry-run" in result.err
+    assert sides.sink is not None
     assert sides.sink.reads == []

@@ -17,28 +17,12 @@ from mlcat_ingest.pipeline.state.inspection import dead_letter_finding, state_fi
 from mlcat_ingest.pipeline.state.locks import acquire
 from mlcat_ingest.pipeline.state.opening import open_database, open_state
 from mlcat_ingest.recipe.fields import RecipeModel
-from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sql.engine import TextEngine
 from mlcat_ingest.workflows.check import SAMPLE, examine, overlap
-from mlcat_ingest.workflows.resolve import ResolvedRecipe, ResolvedSource
+from mlcat_ingest.workflows.resolve import ResolvedSource
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
-
-
-@dataclass
-class Side:
-    side: FakeSource | FakeSink
-    type: str = "fake"
-    config: RecipeModel = field(default_factory=RecipeModel)
-    place: str = ""
-
-    def build(self, **_: object) -> FakeSource | FakeSink:
-        return self.side
-
-
-def resolved(source: Any, sink: Any = None) -> ResolvedRecipe:
-    recipe = Recipe.parse("{name: test, sources: [{type: mlflow}]}")
-    return ResolvedRecipe(recipe, (source,), sink)
+from support.sides import Built, resolved_recipe
 
 
 def of(found: list[Finding], side: str) -> list[Finding]:
@@ -63,7 +47,7 @@ class Waiting(FakeSource):
 def test_a_side_that_never_ends_is_given_up() -> None:
     waiting = Waiting()
     try:
-        found = list(examine(resolved(Side(waiting)), patience_s=0.1))
+        found = list(examine(resolved_recipe("", None, waiting), patience_s=0.1))
     finally:
         waiting.over.set()
     assert of(found, "source fake")[-1].outcome == "failed"
@@ -73,7 +57,7 @@ def test_a_side_that_never_ends_is_given_up() -> None:
 
 def test_a_side_that_fails_hides_no_other() -> None:
     gone = Gone(error=SourceUnavailableError("gone"))
-    found = list(examine(resolved(Side(gone), Side(FakeSink()))))
+    found = list(examine(resolved_recipe("", FakeSink(), gone)))
     assert of(found, "source fake") == [Finding("source fake", "failed", "gone")]
     assert of(found, "sink fake") == [Finding("the catalog in memory", "ok")]
 
@@ -93,15 +77,11 @@ def test_a_side_that_fails_hides_no_other() -> None:
     ],
 )
 def test_findings_name_their_source(types: tuple[str, ...], names: list[str]) -> None:
-    recipe = Recipe.parse("{name: test, sources: [{type: mlflow}]}")
-    sources: Any = tuple(
-        Side(FakeSource(), type_, place=f"sources[{at}]") for at, type_ in enumerate(types)
-    )
-    sink: Any = Side(FakeSink())
-    found = of(list(examine(ResolvedRecipe(recipe, sources, sink))), "overlap")
+    sources = [Built(FakeSource(), type_, place=f"sources[{at}]") for at, type_ in enumerate(types)]
+    found = of(list(examine(resolved_recipe("", FakeSink(), *sources))), "overlap")
     assert [one.what for one in found] == [f"overlapping URNs{name}" for name in names]
     sources[-1].side = Gone(error=SourceUnavailableError("gone"))
-    sides = list(examine(ResolvedRecipe(recipe, sources, sink)))
+    sides = list(examine(resolved_recipe("", FakeSink(), *sources)))
     [skipped] = of(sides, "overlap")
     [failed] = [one.side for one in sides if one.outcome == "failed"]
     assert skipped.detail == f"not checked, because of: {failed}"
@@ -125,13 +105,13 @@ def test_sides_are_asked_to_give_up_soon(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(ResolvedSource, "build", build)
     patient = MlflowConfig(tracking_uri="http://mlflow", retries=9, timeout_s=900, page_size=10)
-    list(examine(resolved(ResolvedSource("mlflow", patient, "sources[0]"))))
+    list(examine(resolved_recipe("", None, ResolvedSource("mlflow", patient, "sources[0]"))))
     assert [(one.retries, one.timeout_s, one.page_size) for one in built] == [(0, 15.0, 10)]
 
 
 def test_a_fault_of_the_doctors_own_is_not_swallowed() -> None:
     with pytest.raises(ZeroDivisionError):
-        list(examine(resolved(Side(Broken()))))
+        list(examine(resolved_recipe("", None, Broken())))
 
 
 class Broken(FakeSource):
@@ -278,13 +258,12 @@ def test_only_numbers_are_capped_whatever_a_source_calls_by_their_names() -> Non
 
     asked: list[Config] = []
 
-    @dataclass
-    class Other(Side):
-        def build(self, **_: object) -> FakeSource | FakeSink:
+    class Other(Built):
+        def build(self, **_: object) -> object:
             assert isinstance(self.config, Config)
             asked.append(self.config)
             return self.side
 
-    list(examine(resolved(Other(FakeSource([]), config=Config()))))
+    list(examine(resolved_recipe("", None, Other(FakeSource([]), config=Config()))))
     assert asked
     assert {(one.connections["snowflake"], one.retries) for one in asked} == {("ANALYTICS", 0)}

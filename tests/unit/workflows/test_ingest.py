@@ -10,38 +10,30 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.base import Capability, ReadRequest
 from mlcat_ingest.workflows.ingest import Pipeline, state_options_of
-from mlcat_ingest.workflows.resolve import ResolvedRecipe
 from support.fakes import FakeSink, FakeSource, model_urn
-from support.sides import Built
-
-
-def resolved(text: str, sink: FakeSink | None, *sources: FakeSource) -> ResolvedRecipe:
-    recipe = Recipe.parse(f"{{name: test, sources: [{{type: mlflow}}]{text}}}")
-    built: Any = tuple(Built(source) for source in sources)
-    target: Any = None if sink is None else Built(sink)
-    return ResolvedRecipe(recipe, built, target)
+from support.sides import model, resolved_recipe
 
 
 def source(*names: str) -> FakeSource:
-    return FakeSource([[Entity(model_urn(n), {"mlModelProperties": {"name": n}}) for n in names]])
+    return FakeSource([[model(name) for name in names]])
 
 
 def test_a_recipe_runs() -> None:
     sink = FakeSink()
-    report = Pipeline(resolved("", sink, source("a", "b"))).run()
+    report = Pipeline(resolved_recipe("", sink, source("a", "b"))).run()
     assert (report.name, report.exit_code, len(sink.stored)) == ("test", 0, 2)
     assert report.evaluation.evaluated == 2
 
 
 def test_the_recipe_says_whether_to_evaluate() -> None:
     sink = FakeSink()
-    Pipeline(resolved(", evaluate: {enabled: false}", sink, source("a"))).run()
+    Pipeline(resolved_recipe("evaluate: {enabled: false}", sink, source("a"))).run()
     assert sink.evaluations == []
 
 
 def test_the_recipe_says_how_much_may_be_new() -> None:
-    text = ", limits: {max_new_entities: 1}"
-    report = Pipeline(resolved(text, FakeSink(), source("a", "b"))).run()
+    text = "limits: {max_new_entities: 1}"
+    report = Pipeline(resolved_recipe(text, FakeSink(), source("a", "b"))).run()
     assert report.exit_code == 2
 
 
@@ -50,8 +42,8 @@ def test_the_recipe_says_who_decides_over_a_field() -> None:
 
     def ingest(*groups: str) -> list[str]:
         message = Entity(model_urn("a"), {"mlModelProperties": {"groups": list(groups)}})
-        text = ", merge: {mlModelProperties.groups: union}"
-        Pipeline(resolved(text, sink, FakeSource([[message]]))).run()
+        text = "merge: {mlModelProperties.groups: union}"
+        Pipeline(resolved_recipe(text, sink, FakeSource([[message]]))).run()
         found: list[str] = sink.stored[model_urn("a")]["mlModelProperties"]["groups"]
         return found
 
@@ -62,7 +54,7 @@ def test_the_recipe_says_who_decides_over_a_field() -> None:
 def test_the_recipe_says_where_dead_letters_go(tmp_path: Path) -> None:
     file = tmp_path / "letters"
     sink = FakeSink(refuse={model_urn("a")})
-    report = Pipeline(resolved(f", dead_letters: '{file}'", sink, source("a", "b"))).run()
+    report = Pipeline(resolved_recipe(f"dead_letters: '{file}'", sink, source("a", "b"))).run()
     assert report.dead_letter_file == str(file)
     assert len(file.read_text().splitlines()) == 1
 
@@ -79,13 +71,13 @@ def test_sources_of_features_are_read_first() -> None:
         capabilities: ClassVar = frozenset({Capability.FEATURES})
 
     runs, features, more = Noting(), Store(), Noting()
-    Pipeline(resolved("", FakeSink(), runs, features, more)).run()
+    Pipeline(resolved_recipe("", FakeSink(), runs, features, more)).run()
     assert order == [features, runs, more]
 
 
 def test_a_recipe_without_a_sink_cannot_run() -> None:
     with pytest.raises(RecipeError, match="has no sink"):
-        Pipeline(resolved("", None, source("a")))
+        Pipeline(resolved_recipe("", None, source("a")))
 
 
 def test_a_recipe_is_resolved_at_once() -> None:

@@ -15,15 +15,13 @@ from mlcat_ingest.pipeline.report.report import TestVerdict, Verdict
 from mlcat_ingest.pipeline.state.inspection import summary
 from mlcat_ingest.pipeline.state.locks import acquire
 from mlcat_ingest.pipeline.state.opening import open_state
-from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
 from mlcat_ingest.workflows.ingest import Pipeline
 from mlcat_ingest.workflows.plan import Plan
 from mlcat_ingest.workflows.plan_diff import diff_merged
 from mlcat_ingest.workflows.plan_render import change_data, summary_data
-from mlcat_ingest.workflows.resolve import ResolvedRecipe
 from support.fakes import FakeRecord, FakeSink, FakeSource, group_urn, model_urn
-from support.sides import Built
+from support.sides import resolved_recipe
 
 GROUP = group_urn("g")
 
@@ -44,11 +42,8 @@ class Sides:
     def pipeline(self, *pages: list[Entity]) -> Pipeline:
         if pages:
             self.source = FakeSource(pages)
-        recipe = Recipe.parse(
-            f"{{name: r, sources: [{{type: mlflow}}], {self.limits}"
-            f" state: {{url: 'sqlite:///{self.state}'}}}}"
-        )
-        return Pipeline(ResolvedRecipe(recipe, (Built(self.source),), Built(self.sink)))  # type: ignore[arg-type]
+        text = f"{self.limits} state: {{url: 'sqlite:///{self.state}'}}"
+        return Pipeline(resolved_recipe(text, self.sink, self.source))
 
     def fingerprint(self) -> dict[str, str]:
         return {
@@ -212,7 +207,7 @@ def test_failed_metadata_tests_count_where_the_run_would_be_partial(sides: Sides
 def test_a_run_at_work_is_not_in_the_way(sides: Sides) -> None:
     url = f"sqlite:///{sides.state}"
     engine = open_state(url)
-    held = acquire(engine, url, "r")
+    held = acquire(engine, url, "test")
     entities, _ = report_of(sides.pipeline([model("a")]).plan())
     assert actions(entities) == {model_urn("a"): "create"}
     held.release()
@@ -237,14 +232,14 @@ class Checkpointed(FakeSource):
 def test_a_plan_reads_what_the_next_run_would_read_and_remembers_nothing(sides: Sides) -> None:
     sides.source = Checkpointed(records=[model("a"), model("b")])
     sides.pipeline().run()
-    remembered = summary(f"sqlite:///{sides.state}", "r")
+    remembered = summary(f"sqlite:///{sides.state}", "test")
     sides.source.records = [model("a"), model("b", description="new"), model("c")]
     for _ in range(2):
         entities, summary_ = report_of(sides.pipeline().plan())
         assert actions(entities) == {model_urn("b"): "update", model_urn("c"): "create"}
         assert summary_["entities"]["mlModel"]["unchanged"] == 1
     assert sides.source.checkpoints[1:] == [{"at": 2}, {"at": 2}]
-    assert summary(f"sqlite:///{sides.state}", "r") == remembered
+    assert summary(f"sqlite:///{sides.state}", "test") == remembered
     report_of(sides.pipeline().plan(full=True))
     assert sides.source.checkpoints[-1] is None
     sides.pipeline().run()

@@ -10,14 +10,12 @@ import pytest
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGateOptions
 from mlcat_ingest.pipeline.report.report import Verdict
-from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.mlflow.values.records import Experiment
 from mlcat_ingest.workflows.ingest import Pipeline
-from mlcat_ingest.workflows.resolve import ResolvedRecipe
 from support.fake_mlflow import FakeReader, a_source
 from support.fakes import FakeSink, group_urn
 from support.mlflow_history import Server
-from support.sides import Built
+from support.sides import Built, resolved_recipe
 
 DESCRIBED = "urn:li:test:described"
 GATE = QualityGateOptions(re.compile("described"))
@@ -46,14 +44,12 @@ class Recipes:
 
     @property
     def pipeline(self) -> Pipeline:
-        recipe = Recipe.parse(
-            "{name: r, sources: [{type: mlflow}], limits: {max_removed_ratio: 1},"
-            f" evaluate: {{where: client, test_urns: ['{DESCRIBED}']}},"
-            f" state: {{url: 'sqlite:///{self.folder}/state.db'}}}}"
+        text = (
+            f"limits: {{max_removed_ratio: 1}}, state: {{url: 'sqlite:///{self.folder}/state.db'}},"
+            f" evaluate: {{where: client, test_urns: ['{DESCRIBED}']}}"
         )
         reader = FakeReader({"default": self.server.store}, now_ms=self.server.now_ms)
-        sides = (Built(a_source(reader), "mlflow"),), Built(self.sink)
-        return Pipeline(ResolvedRecipe(recipe, *sides))  # type: ignore[arg-type]
+        return Pipeline(resolved_recipe(text, self.sink, Built(a_source(reader), "mlflow")))
 
     def plan(self, *, full: bool) -> Verdict | None:
         with self.pipeline.plan(gate=GATE, full=full) as plan:

@@ -11,11 +11,9 @@ from mlcat_ingest.client.base import SourceEntities
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.metadata.proposal import Entity, Note
 from mlcat_ingest.pipeline.write.searchable import PAUSES_S
-from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.workflows.resolve import ResolvedRecipe
 from mlcat_ingest.workflows.verify import Verification, verify
 from support.fakes import FakeSink, FakeSource, model_urn
-from support.sides import Built
+from support.sides import resolved_recipe
 
 URNS = [model_urn(name) for name in "abc"]
 SUMMARY = "3 entities compared, 0 missing, 0 stale, 0 to be removed"
@@ -42,11 +40,9 @@ def verification(
     models += [Entity(urn, {"mlModelProperties": home}) for urn in URNS[1:2]]
     models += [Entity(urn, {"mlModelProperties": home} | (of_last or {})) for urn in URNS[2:]]
     for model in models:
-        stored = home["customProperties"] | {"mlcat.applied.r": "2:"}
+        stored = home["customProperties"] | {"mlcat.applied.test": "2:"}
         sink.put(model.urn, "mlModelProperties", {"customProperties": stored})
-    recipe = Recipe.parse("{name: r, sources: [{type: mlflow}]}")
-    sides = (Built(FakeSource([models])),), Built(sink)
-    return verify(ResolvedRecipe(recipe, *sides))  # type: ignore[arg-type]
+    return verify(resolved_recipe("", sink, FakeSource([models])))
 
 
 LAGS = len(PAUSES_S)

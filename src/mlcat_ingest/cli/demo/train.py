@@ -40,7 +40,7 @@ _SERVER: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Retrieval:
+class _Retrieval:
     """The tags that Feast's MLflow integration put on a run."""
 
     tags: Mapping[str, str]
@@ -51,10 +51,10 @@ class Retrieval:
         return named[[ref.partition(":")[2] for ref in self.tags[FEAST_REFS].split(",")]]
 
 
-def _recorded_retrieval(run_name: str) -> Retrieval:
+def _recorded_retrieval(run_name: str) -> _Retrieval:
     """Return what was recorded for the run of this name."""
     recorded = json.loads((_FEAST / "retrievals.json").read_text(encoding="utf-8"))
-    return Retrieval(recorded[run_name])
+    return _Retrieval(recorded[run_name])
 
 
 def train_models(

@@ -182,7 +182,7 @@ class TestResults(TypedDict):
 TEST_RESULTS: Final = aspect("testResults", TestResults)
 
 
-class IncidentStatus(TypedDict):
+class _IncidentStatus(TypedDict):
     """Whether an incident is over, how far people are with it, their note, and who set it."""
 
     state: Literal["ACTIVE", "RESOLVED"]
@@ -200,14 +200,14 @@ class IncidentSource(TypedDict):
     sourceUrn: NotRequired[AnyUrn]
 
 
-class IncidentAssignee(TypedDict):
+class _IncidentAssignee(TypedDict):
     """A user or group that an incident is assigned to, and since when."""
 
     actor: Annotated[str, UrnOf("corpuser corpGroup")]
     assignedAt: AuditStamp
 
 
-class IncidentInfo(TypedDict):
+class _IncidentInfo(TypedDict):
     """An incident: what is wrong with which entities, from 0 (critical) to 3 by priority."""
 
     type: Literal["FRESHNESS", "VOLUME", "FIELD", "SQL", "DATA_SCHEMA", "OPERATIONAL", "CUSTOM"]
@@ -223,17 +223,17 @@ class IncidentInfo(TypedDict):
         ),
     ]
     priority: NotRequired[Int32]
-    assignees: NotRequired[list[IncidentAssignee]]
-    status: IncidentStatus
+    assignees: NotRequired[list[_IncidentAssignee]]
+    status: _IncidentStatus
     source: NotRequired[IncidentSource]
     startedAt: NotRequired[Millis]
     created: AuditStamp
 
 
-INCIDENT_INFO: Final = aspect("incidentInfo", IncidentInfo)
+INCIDENT_INFO: Final = aspect("incidentInfo", _IncidentInfo)
 
 
-class IncidentSummaryDetails(TypedDict):
+class _IncidentSummaryDetails(TypedDict):
     """An incident of the entity: its type, when it was raised and resolved, its priority."""
 
     urn: AnyUrn
@@ -243,17 +243,17 @@ class IncidentSummaryDetails(TypedDict):
     priority: NotRequired[Int32]
 
 
-class IncidentsSummary(TypedDict, total=False):
+class _IncidentsSummary(TypedDict, total=False):
     """The incidents of an entity, which the catalog lists; the lists of URNs are older."""
 
     resolvedIncidents: Annotated[list[AnyUrn], EMPTY_LIST]
     activeIncidents: Annotated[list[AnyUrn], EMPTY_LIST]
     resolvedIncidentDetails: Annotated[
-        list[IncidentSummaryDetails], EMPTY_LIST, Edge("ResolvedIncidents", "incident", at="urn")
+        list[_IncidentSummaryDetails], EMPTY_LIST, Edge("ResolvedIncidents", "incident", at="urn")
     ]
     activeIncidentDetails: Annotated[
-        list[IncidentSummaryDetails], EMPTY_LIST, Edge("ActiveIncidents", "incident", at="urn")
+        list[_IncidentSummaryDetails], EMPTY_LIST, Edge("ActiveIncidents", "incident", at="urn")
     ]
 
 
-INCIDENTS_SUMMARY: Final = aspect("incidentsSummary", IncidentsSummary)
+INCIDENTS_SUMMARY: Final = aspect("incidentsSummary", _IncidentsSummary)
