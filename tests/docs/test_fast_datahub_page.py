@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import UNION
+from support.page_blocks import table_rows
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "fast-datahub.md").read_text()
@@ -27,12 +27,7 @@ MAPPED = {
 }
 
 
-def rows() -> Iterator[tuple[str, list[str]]]:
-    section = PAGE.partition("## What a new entity makes\n")[2].partition("\n## ")[0]
-    for line in section.splitlines():
-        if line.startswith("| ") and "`" in line:
-            name, *cells = (cell.strip() for cell in line.strip("|").split("|"))
-            yield name, cells
+ROWS = {row[0]: row[1:] for row in table_rows(PAGE, "## What a new entity makes")}
 
 
 def entity(name: str) -> Entity:
@@ -49,7 +44,7 @@ def entity(name: str) -> Entity:
     return Entity(urn, aspects)
 
 
-@pytest.mark.parametrize(("name", "cells"), list(rows()))
+@pytest.mark.parametrize(("name", "cells"), ROWS.items())
 def test_the_aspects_of_a_new_entity_are_those_in_the_table(name: str, cells: list[str]) -> None:
     one = entity(name)
     sent = {proposal.aspect_name for proposal in merge_entity(one, None, UNION).proposals}
@@ -63,4 +58,4 @@ def test_the_aspects_of_a_new_entity_are_those_in_the_table(name: str, cells: li
 
 
 def test_each_kind_of_entity_is_in_the_table() -> None:
-    assert {name for name, _ in rows()} == {*MAPPED, "feature table", "feature"}
+    assert ROWS.keys() == {*MAPPED, "feature table", "feature"}

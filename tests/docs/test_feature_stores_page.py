@@ -13,13 +13,9 @@ from mlcat_ingest.sources.definitions.file_source import DefinitionsConfig, Defi
 from mlcat_ingest.sources.definitions.tables import FeatureTable
 from mlcat_ingest.sources.sagemaker.api import ACTIONS
 from mlcat_ingest.workflows.resolve import resolve
+from support.page_blocks import marked
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "feature-stores.md").read_text()
-
-
-def block(name: str) -> str:
-    (text,) = re.findall(rf"<!-- {name} -->\n```\w+\n(.*?)```", PAGE, re.DOTALL)
-    return str(text)
 
 
 def first_column(heading: str) -> set[str]:
@@ -32,9 +28,9 @@ def test_the_recipe_and_the_file_on_the_page_can_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    recipe: dict[str, Any] = yaml.safe_load(block("definitions recipe"))
+    recipe: dict[str, Any] = yaml.safe_load(marked(PAGE, "definitions recipe"))
     assert resolve(Recipe.model_validate(recipe)).sources
-    (tmp_path / "features.yml").write_text(block("definitions file"))
+    (tmp_path / "features.yml").write_text(marked(PAGE, "definitions file"))
     source = DefinitionsSource(DefinitionsConfig(path=tmp_path / "features.yml"))
     table, ranking = source.definitions()
     assert isinstance(table, FeatureTable)

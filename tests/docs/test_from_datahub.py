@@ -1,7 +1,6 @@
 """`from-datahub.md`, gone through as it stands: both recipes, the steps, the clean-up."""
 
 import os
-import re
 import shlex
 import sys
 import warnings
@@ -16,39 +15,25 @@ from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.workflows.resolve import resolve
 from support.commands import ended
+from support.page_blocks import marked, table_rows
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tutorials" / "from-datahub.md").read_text()
 PLATFORM = "urn:li:dataPlatform:mlflow"
 
 
-def block(name: str) -> str:
-    (text,) = re.findall(rf"<!-- {name} -->\n```\w+\n(.*?)```", PAGE, re.DOTALL)
-    return str(text)
-
-
 def commands(name: str) -> list[list[str]]:
-    lines = block(name).splitlines()
+    lines = marked(PAGE, name).splitlines()
     return [shlex.split(line) for line in lines if not line.startswith("#")]
 
 
-def table(heading: str) -> Iterator[list[str]]:
-    """Yield the rows of the first table under a heading."""
-    section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    lines = section[section.index("|---") :].splitlines()[1:]
-    for line in lines:
-        if not line.startswith("|"):
-            return
-        yield [cell.strip() for cell in line.strip("|").split("|")]
-
-
 def test_our_recipe_resolves() -> None:
-    [source] = resolve(Recipe.parse(block("recipe: ours"))).sources
+    [source] = resolve(Recipe.parse(marked(PAGE, "recipe: ours"))).sources
     assert isinstance(source.config, MlflowConfig)
     assert source.config.compat == "datahub"
 
 
 def test_their_recipe_loads_as_it_is() -> None:
-    assert resolve(Recipe.parse(block("recipe: theirs"))).sink is not None
+    assert resolve(Recipe.parse(marked(PAGE, "recipe: theirs"))).sink is not None
 
 
 @dataclass(frozen=True)
@@ -93,7 +78,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
             "http://datahub.example.com:8080": catalog.url,
         }
         for name, file in (("recipe: theirs", "theirs.yml"), ("recipe: ours", "recipe.yml")):
-            text = block(name)
+            text = marked(PAGE, name)
             for example, real in hosts.items():
                 text = text.replace(example, real)
             (tmp_path / file).write_text(text)
@@ -115,7 +100,7 @@ def test_the_page_from_its_beginning_to_its_end(place: Place) -> None:
         f"urn:li:mlModelGroup:({PLATFORM},experiment:Default,PROD)",
     }
     assert place.urns() == {group, version, *ours}
-    left = [row[0] for row in table("Clean-up")]
+    left = [row[0] for row in table_rows(PAGE, "## Clean-up")]
     assert {f"`{kind}`" for kind in ("container", "dataProcessInstance")} < set(left)
     assert (place.count("container"), place.count("dataProcessInstance")) == (2, 1)
     for words in commands("clean-up"):

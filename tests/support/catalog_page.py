@@ -1,19 +1,16 @@
 """The tables of the page of the catalog in the documentation."""
 
-from collections.abc import Iterator
 from pathlib import Path
+
+from support.page_blocks import table_rows
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "catalog.md"
 
 
-def rows(heading: str) -> Iterator[list[str]]:
-    """Yield the cells of the tables between a heading and the next of its level."""
-    level = heading.split(" ", 1)[0]
-    _, _, rest = PAGE.read_text().partition(f"\n{heading}\n")
-    section = rest.partition(f"\n{level} ")[0]
-    for line in section.splitlines():
-        if line.startswith("| `"):
-            yield [cell.replace("`", "").strip() for cell in line.strip("|").split("|")]
+def rows(heading: str) -> list[list[str]]:
+    """Return the cells of the tables between a heading and the next of its level."""
+    found = table_rows(PAGE.read_text(), heading)
+    return [[cell.replace("`", "") for cell in row] for row in found if row[0].startswith("`")]
 
 
 def clients_of_endpoints() -> dict[str, str]:

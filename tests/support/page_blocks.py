@@ -3,6 +3,7 @@
 import difflib
 import re
 import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,6 +33,21 @@ _FENCED = re.compile(
 )
 _MARK = re.compile(r"<!-- walk: (.+?) -->\s*\Z")
 _FILE = re.compile(r"`([\w./-]+)`:\s*\Z")
+
+
+def marked(page: str, name: str) -> str:
+    """Return the text of the block below the comment `name`, the only one of a page."""
+    (text,) = re.findall(rf"<!-- {name} -->\n```\w+\n(.*?)```", page, re.DOTALL)
+    return str(text)
+
+
+def table_rows(page: str, heading: str) -> Iterator[list[str]]:
+    """Yield the cells of each row of the tables from a heading to the next one of its level."""
+    level = heading.split(" ", 1)[0]
+    section = page.partition(f"\n{heading}\n")[2].partition(f"\n{level} ")[0]
+    for table in re.findall(r"(?m)^\| ?---.*\n((?:\|.*(?:\n|\Z))+)", section):
+        for line in table.splitlines():
+            yield [cell.strip() for cell in line.strip("|").split("|")]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import InvalidUrnError
@@ -70,26 +70,19 @@ def _read_entity_types() -> dict[str, EntityType]:
     """Return each entity type, first those with a form of their own, in the overview's order."""
     keys = {spec.entity_types: name for name, spec in ASPECTS.items() if spec.key}
     table = Path(__file__).with_name("entity_types.csv").read_text("utf-8")
-    forms = {
-        name: (
-            properties or None,
-            editable or None,
-            type_name,
-            enum,
-            sought == "yes",
-            label or None,
-            shows == "yes",
-        )
-        for name, properties, editable, type_name, enum, label, sought, shows in csv.reader(
-            table.splitlines()[1:]
-        )
+    forms: dict[str, dict[str, Any]] = {
+        row.pop("entity_type"): {
+            field: text == "yes" if field in {"sought", "shows_properties"} else text or None
+            for field, text in row.items()
+        }
+        for row in csv.DictReader(table.splitlines())
     }
     aspects: dict[str, set[str]] = {name: set() for name in forms}
     for spec in ASPECTS.values():
         for name in spec.entity_types:
             aspects.setdefault(name, set()).add(spec.name)
     return {
-        name: EntityType(name, keys[frozenset({name})], frozenset(names), *forms.get(name, ()))
+        name: EntityType(name, keys[frozenset({name})], frozenset(names), **forms.get(name, {}))
         for name, names in aspects.items()
     }
 
