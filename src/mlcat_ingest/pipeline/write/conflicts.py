@@ -31,6 +31,7 @@ from mlcat_ingest.metadata.proposal import (
 from mlcat_ingest.metadata.registry import ASPECTS, KEY_ASPECTS, allows, key_aspect, key_aspect_name
 from mlcat_ingest.net.session import TIMEOUTS
 from mlcat_ingest.pipeline.context import RunContext
+from mlcat_ingest.pipeline.merge.applied import NOTHING
 from mlcat_ingest.pipeline.merge.aspects import rebase_aspect
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, with_applied_of
 from mlcat_ingest.pipeline.merge.proposals import propose, propose_equal
@@ -265,7 +266,7 @@ class ConflictGuard:
             )
             context.ledger.count(unverified=sum(unconditional))
         to_read = [written for written in arrived if ignored or _hidden_as_unused(written)]
-        stored = read_stored(context.sink, context.state, [one.entity for one in to_read])
+        stored = read_stored(context.sink, context.state, map(_as_written, to_read))
         retries = []
         for written in to_read:
             now = stored.get(written.urn, {})
@@ -380,6 +381,12 @@ def _probe(batch: Sequence[MergedEntity]) -> Sequence[Proposal]:
     never = {IF_VERSION_MATCH: NO_SUCH_VERSION}
     smallest = min(filter(None, fitting), key=len, default=[])
     return [replace(proposal, headers=never) for proposal in smallest]
+
+
+def _as_written(merged: MergedEntity) -> Entity:
+    """Return the entity of a merge with the aspects that were written beside its own."""
+    written = dict.fromkeys((proposal.aspect_name for proposal in merged.proposals), NOTHING)
+    return replace(merged.entity, aspects={**written, **merged.entity.aspects})
 
 
 def _hidden_as_unused(written: MergedEntity) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.client.base import CatalogFacts
+from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.pipeline.report.report import EntityCounts
 from support.fakes import FakeSink, group_urn
 from support.mlflow_history import Recipe, Server
@@ -20,7 +21,8 @@ class Searched(FakeSink):
 
     @property
     def facts(self) -> CatalogFacts:
-        return replace(super().facts, index="current", enforces_conditions=True)
+        enforces = True if self.checks_versions else None
+        return replace(super().facts, index="current", enforces_conditions=enforces)
 
 
 @pytest.mark.parametrize("refuse", [(), (LOST,)])
@@ -41,6 +43,27 @@ def test_what_is_written_once_more_counts_once_unless_it_is_refused(
     assert report.changed_groups == 0
     assert report.exit_code == (4 if refuse else 0)
     assert refuse or report.proposals_sent == sum(map(len, sink.writes))
+
+
+def test_what_a_person_adds_while_it_is_written_once_more_is_not_lost(tmp_path: Path) -> None:
+    sink = Searched(place="fake://catalog", checks_versions=False)
+    recipe = Recipe(Server(), f"sqlite:///{tmp_path}/state.db", sink)
+    recipe.ingest()
+    put_terms(sink, "a")
+    sink.not_indexed = [LOST]
+    edits = iter([("a", "b")])
+    sink.before_write = lambda _: next((put_terms(sink, *names) for names in edits), None)
+    assert recipe.report(full=True).notes["written_again"] == 1
+    assert sink.stored[LOST]["glossaryTerms"] == terms("a", "b")
+
+
+def put_terms(sink: FakeSink, *names: str) -> None:
+    sink.put(LOST, "glossaryTerms", terms(*names))
+
+
+def terms(*names: str) -> Aspect:
+    stamp = {"time": 0, "actor": "urn:li:corpuser:ann"}
+    return {"terms": [{"urn": f"urn:li:glossaryTerm:{one}"} for one in names], "auditStamp": stamp}
 
 
 def test_what_a_search_may_lack_is_read_by_key_and_status(
