@@ -11,6 +11,7 @@ from starlette.datastructures import QueryParams
 from mlcat_ingest.catalog.schema.tables import edge, entity
 from mlcat_ingest.catalog.schema.values import UrnPage
 from mlcat_ingest.catalog.schema.virtual import Identity
+from mlcat_ingest.catalog.search.request import Criterion, SearchRequest
 from mlcat_ingest.catalog.store.reads import marked_removed
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui import ingestion
@@ -54,8 +55,7 @@ from mlcat_ingest.catalog.web.ui.text import (
     scalar,
     stamp,
 )
-from mlcat_ingest.catalog.web.ui.versions import aliases_of
-from mlcat_ingest.core.text import plural
+from mlcat_ingest.core.text import json_or_none, plural
 from mlcat_ingest.metadata.aspects.assets import (
     INCIDENT_INFO,
     INCIDENTS_SUMMARY,
@@ -64,7 +64,8 @@ from mlcat_ingest.metadata.aspects.assets import (
 )
 from mlcat_ingest.metadata.aspects.common import DATA_PLATFORM_INSTANCE
 from mlcat_ingest.metadata.aspects.governance import DEPRECATION, DOCUMENTATION
-from mlcat_ingest.metadata.mlflow_keys import PARENT_RUN, PARENT_RUN_NAME
+from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
+from mlcat_ingest.metadata.mlflow_keys import ALIASES, PARENT_RUN, PARENT_RUN_NAME
 from mlcat_ingest.metadata.passport import Passport
 
 _IN_LINEAGE: Final = (
@@ -104,6 +105,9 @@ _LABELS: Final = {
 }
 
 _INCIDENT_PARTS: Final = ("activeIncidentDetails", "resolvedIncidentDetails")
+
+_MOST_ALIASES: Final = 50
+"""Most aliases that are shown of one model."""
 
 _REFERENCE_TABS: Final = {"features": "mlFeatures", "group": "groups", "tools": "apis"}
 """Tab to the field of the properties that it lists."""
@@ -209,7 +213,7 @@ def entity_page(store: Store, urn: str, query: QueryParams, start: int) -> Entit
         kind=kind_of(urn, subject.aspects),
         place=_place(store, subject),
         parent=_parent(subject),
-        aliases=aliases_of(store, urn, subject.properties)
+        aliases=_aliases(store, urn, subject.properties)
         if entity_type(urn) == "mlModelGroup"
         else None,
         kinds=kind_name(entity_type(urn), plural=True),
@@ -433,3 +437,29 @@ def _parent(subject: _Subject) -> Piece | None:
     if not urn:
         return None
     return Piece(custom.get(PARENT_RUN_NAME) or Identity.of(urn).name, entity_href(urn))
+
+
+def _aliases(store: Store, urn: str, properties: Mapping[str, Any]) -> Mapping[str, object]:
+    """Return the aliases of a group, each with the version that it leads to, and how many more.
+
+    Cost: a search and one SQL statement if there are any.
+    """
+    found = json_or_none((properties.get("customProperties") or {}).get(ALIASES))
+    versions = {one: scalar(found[one]) for one in found} if isinstance(found, dict) else {}
+    shown = dict(sorted(versions.items())[:_MOST_ALIASES])
+    hrefs = _versions(store, urn, list(shown.values())) if shown else {}
+    pieces = [(alias, Piece(version, hrefs.get(version))) for alias, version in shown.items()]
+    return {"shown": pieces, "more": len(versions) - len(shown)}
+
+
+def _versions(store: Store, group: str, versions: Sequence[str]) -> dict[str, str]:
+    members = (Criterion("groups", (group,)), Criterion("version", tuple(versions)))
+    request = SearchRequest(any_of=(members,), count=2 * _MOST_ALIASES, highlight=False)
+    urns = [hit.urn for hit in store.search(request).hits]
+    stored = store.get_many(urns, {ML_MODEL_PROPERTIES})
+    tags = {urn: properties_of(urn, aspects).get("version") for urn, aspects in stored.items()}
+    return {
+        scalar(tag.get("versionTag")): entity_href(urn)
+        for urn, tag in tags.items()
+        if isinstance(tag, Mapping)
+    }

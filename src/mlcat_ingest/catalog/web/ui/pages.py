@@ -1,10 +1,11 @@
-"""The pages of the catalog: their routes, and their rendering as HTML responses."""
+"""The pages of the catalog: their routes, and their rendering as HTML or JSON responses."""
 
 import hashlib
 import hmac
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import fields as fields_of
 from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
@@ -45,7 +46,6 @@ from mlcat_ingest.catalog.web.ui.search_page import search_view, suggestions
 from mlcat_ingest.catalog.web.ui.tasks_page import PATH as TASKS
 from mlcat_ingest.catalog.web.ui.tasks_page import tasks_page
 from mlcat_ingest.catalog.web.ui.text import entity_href, visible
-from mlcat_ingest.catalog.web.ui.twin import json_of
 
 HEADERS: Final = {
     "Content-Security-Policy": (
@@ -183,10 +183,41 @@ def _handler(handler: PageHandler, renderer: Renderer) -> Callable[[Request], Re
         accepted = request.headers.get("accept", "")
         if "application/json" in accepted and "text/html" not in accepted:
             headers = {**HEADERS, **answered.headers}
-            return json_response(json_of(answered.values), answered.status, headers)
+            return json_response(_json_of(answered.values), answered.status, headers)
         return renderer.response(answered, request.scope)
 
     return answer
+
+
+def _json_of(value: object) -> Any:
+    """Return a value that a page shows as JSON: objects by their fields, rows as lists of cells.
+
+    Not finite numbers, and what has no form in JSON, are texts.
+    """
+    match value:
+        case None | bool() | int():
+            return value
+        case float():
+            return value if abs(value) < float("inf") else str(value)
+        case str():
+            # A lone surrogate has no UTF-8 form; it may only come from an address.
+            return str(value).encode("utf-8", "replace").decode()
+        case Mapping():
+            return {str(_json_of(name)): _json_of(one) for name, one in value.items()}
+        case Listing():
+            cells = [[column.cell(row) for column in value.columns] for row in value.rows]
+            return _fields(replace(value, rows=cells))
+        case _ if is_dataclass(value):
+            return _fields(value)
+        case Iterable():
+            return [_json_of(one) for one in value]
+        case _:
+            return str(value)
+
+
+def _fields(value: Any) -> dict[str, object]:
+    shown = ((field.name, getattr(value, field.name)) for field in fields_of(value))
+    return {name: _json_of(one) for name, one in shown if not callable(one)}
 
 
 def _form_handler(

@@ -59,8 +59,7 @@ from mlcat_ingest.catalog.web.ui.lists import (
     value_of,
 )
 from mlcat_ingest.catalog.web.ui.text import entity_href
-from mlcat_ingest.catalog.web.ui.versions import version_rows
-from mlcat_ingest.metadata.aspects.governance import OWNERSHIP
+from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS, OWNERSHIP
 
 EXPORTS: Final = {"csv": "text/csv", "json": "application/json"}
 """Formats of an export, with their media types."""
@@ -125,6 +124,7 @@ _AFTER_METRICS: Final = ("tests", "kind", "description")
 _FACETS: Final = ("status", "owners", "version", "aliases", "tags", "typeNames")
 _FACET_VALUES: Final = 1_000
 _PARAMETERS: Final = "params."
+_STAGES: Final = ("production", "staging", "archived")
 _SORTED_BY: Final = {
     "alias": "aliases",
     "started": "created",
@@ -358,7 +358,7 @@ def runs_table(store: Store, view: RunsView, group: Mapping[str, Any]) -> RunsTa
         problem, chart = error.message, None
     at_root = sum(not row.depth for row in rows)
     directions = page_directions(store, view.best, [group], rows)
-    rows = _owned(store, version_rows(store, rows, group))
+    rows = _owned(store, _version_rows(store, rows, group))
     name = replace(NAME, show="choice" if total > 1 else "entity")
     is_whole = all(columns.numbers[name].all == columns.total for name in columns.equal)
     return RunsTable(
@@ -386,6 +386,36 @@ def runs_table(store: Store, view: RunsView, group: Mapping[str, Any]) -> RunsTa
             for kind in EXPORTS
         ],
     )
+
+
+def _version_rows(
+    store: Store, rows: Sequence[ListRow], group: Mapping[str, Any]
+) -> Sequence[ListRow]:
+    """Return `rows` with aliases and stage of those that are registered versions.
+
+    They do not repeat the description of their `group`, which has these properties.
+
+    Cost: one SQL statement if there are any.
+    """
+    if all(row.maker is None for row in rows):
+        return rows
+    tags = store.get_many([row.urn for row in rows], {GLOBAL_TAGS})
+    return [
+        replace(
+            row,
+            aliases=tuple(mark.rpartition("@")[2] for mark in row.marks if "@" in mark),
+            marks=tuple(mark for mark in row.marks if "@" not in mark),
+            stage=_stage(tags.get(row.urn, {})),
+            description="" if row.description == group.get("description") else row.description,
+        )
+        for row in rows
+    ]
+
+
+def _stage(aspects: Mapping[str, Any]) -> str:
+    tags = value_of(aspects, GLOBAL_TAGS).get("tags")
+    named = {str(entry.get("tag")).removeprefix(STAGE_TAG) for entry in tags or ()}
+    return next((stage.capitalize() for stage in _STAGES if stage in named), "")
 
 
 def _owned(store: Store, rows: Sequence[ListRow]) -> list[ListRow]:
@@ -502,7 +532,7 @@ def _exported(store: Store, view: RunsView, columns: Sequence[str]) -> Iterator[
         request = RunsView(view.urn, view.filter, view.sort).request(_EXPORT_ROWS)
         page = store.search(replace(request, scroll=True, after=after))
         rows = model_rows(store, [hit.urn for hit in page.hits])
-        for row in _owned(store, version_rows(store, rows, {})):
+        for row in _owned(store, _version_rows(store, rows, {})):
             numbers = {name: row.numbers[name] for name in columns if name in row.numbers}
             texts = {name: text(row) for name, text in facts.items()}
             yield {"urn": row.urn, "name": row.name} | texts | numbers
