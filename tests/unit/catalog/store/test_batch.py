@@ -249,27 +249,6 @@ def test_an_entity_may_be_deleted_and_made_again_in_one_batch(store: Store) -> N
     assert incoming(store, group("g")).total == 0
 
 
-@pytest.mark.parametrize("change", ["UPSERT", "UPDATE", "PATCH", "DELETE", "CREATE"])
-def test_any_change_may_depend_on_the_version(store: Store, change: Change) -> None:
-    urn = put(store, model("m"), mlModelProperties={"name": "a"})
-    value: dict[str, Any] = {"name": "b"}
-    if change == "PATCH":
-        value = {"patch": [add("/name", "b")], "forceGenericPatch": True}
-    wrong = Write(urn, PROPERTIES, value, change, expected_version="2")
-    with pytest.raises(VersionConflictError, match="Expected version 2, actual version 1"):
-        store.write([wrong])
-    absent = Write(model("x"), PROPERTIES, value, change, expected_version="1")
-    with pytest.raises(VersionConflictError, match="Expected version 1, actual version -1"):
-        store.write([absent])
-    unborn = Write(urn, PROPERTIES, value, change, expected_version="-1")
-    with pytest.raises(VersionConflictError, match="Expected version -1, actual version 1"):
-        store.write([unborn])
-    if change != "CREATE":
-        [written] = store.write([Write(urn, PROPERTIES, value, change, expected_version="1")])
-        assert written.changed
-        assert written.version == (0 if change == "DELETE" else 2)
-
-
 def test_a_write_may_depend_on_the_time_of_the_last_change(store: Store) -> None:
     urn = put(store, model("m"), mlModelProperties={"name": "a"})
     at = stored(store, urn).modified_ms
@@ -287,29 +266,6 @@ def test_a_write_may_depend_on_the_time_of_the_last_change(store: Store) -> None
     assert attempt("b", if_modified_since_ms=at - 1)
     assert attempt("c", if_unmodified_since_ms=stored(store, urn).modified_ms)
     assert attempt("d", model("x"), if_unmodified_since_ms=0)
-
-
-def test_conditions_of_a_batch_are_compared_with_the_state_before_it(store: Store) -> None:
-    urn = put(store, model("m"), mlModelProperties={"name": "a"})
-
-    def batch(first: str, second: str) -> list[Write]:
-        names = ((first, "b"), (second, "c"))
-        return [Write(urn, PROPERTIES, {"name": n}, expected_version=v) for v, n in names]
-
-    with pytest.raises(VersionConflictError, match="Expected version 2, actual version 1"):
-        store.write(batch("1", "2"))
-    assert stored(store, urn).value == {"name": "a"}
-    assert [one.version for one in store.write(batch("1", "1"))] == [2, 3]
-    twice = [Write(model("n"), PROPERTIES, {"name": n}, "CREATE") for n in "ab"]
-    store.write(twice)
-    assert stored(store, model("n")).value == {"name": "b"}
-
-
-def test_key_aspects_are_not_compared(store: Store) -> None:
-    urn = put(store, model("m"), status={})
-    key = {"platform": "urn:li:dataPlatform:mlflow", "name": "m", "origin": "PROD"}
-    for expected in ("-1", "999999999"):
-        store.write([Write(urn, "mlModelKey", key, expected_version=expected)])
 
 
 def test_a_batch_is_freed_without_a_search_for_garbage(store: Store) -> None:

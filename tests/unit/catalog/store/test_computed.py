@@ -10,13 +10,7 @@ from mlcat_ingest.catalog.store.store import Store
 from support.catalog_store import model
 
 M = model("m")
-A, B = "urn:li:corpuser:a", "urn:li:corpuser:b"
-DATA, CUSTOM = "urn:li:ownershipType:__system__dataowner", "urn:li:ownershipType:x"
-STALE = {DATA: [A]}
-
-
-def owner(urn: str, **more: str) -> dict[str, str]:
-    return {"owner": urn, "type": "DATAOWNER", **more}
+A = "urn:li:corpuser:a"
 
 
 def write(store: Store, aspect: str, value: dict[str, Any]) -> int:
@@ -27,27 +21,9 @@ def stored(store: Store, aspect: str) -> Any:
     return store.get_many([M], [aspect])[M][aspect].value
 
 
-@pytest.mark.parametrize(
-    ("sent", "types"),
-    [
-        ({"owners": [owner(A), owner(B)]}, {DATA: [A, B]}),
-        ({"owners": [owner(A), owner(A)]}, {DATA: [A]}),
-        ({"owners": [owner(A, type="CUSTOM", typeUrn=CUSTOM), owner(B)]}, {CUSTOM: [A], DATA: [B]}),
-        ({"owners": [owner(B)], "ownerTypes": STALE}, {DATA: [B]}),
-        ({"owners": [], "ownerTypes": STALE}, STALE),
-        ({"owners": []}, None),
-    ],
-)
-def test_owners_are_listed_by_their_type(
-    store: Store, sent: dict[str, Any], types: dict[str, list[str]] | None
-) -> None:
-    write(store, "ownership", sent)
-    assert stored(store, "ownership").get("ownerTypes") == types
-
-
 def test_a_write_without_what_is_computed_changes_nothing(store: Store) -> None:
     for aspect, value in (
-        ("ownership", {"owners": [owner(A)]}),
+        ("ownership", {"owners": [{"owner": A, "type": "DATAOWNER"}]}),
         ("domains", {"domains": ["urn:li:domain:a"]}),
     ):
         assert [write(store, aspect, value) for _ in range(2)] == [1, 1]

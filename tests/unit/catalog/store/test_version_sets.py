@@ -4,24 +4,21 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.catalog.errors import InvalidProposalError, VersionConflictError
-from mlcat_ingest.catalog.schema.values import Change, Write
+from mlcat_ingest.catalog.errors import InvalidProposalError
+from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.version_sets import _WITH_SORT_ID_OR_LABEL
-from support.catalog_store import group, model, put, statements
+from support.catalog_store import model, put, statements
 
 SET = "urn:li:versionSet:(churn,mlModel)"
 OTHER = "urn:li:versionSet:(fraud,mlModel)"
 GENERATED = "ALPHANUMERIC_GENERATED_BY_DATAHUB"
-COMPUTED = "IsLatest should not be specified, this is a computed field."
 
 
-def version(
-    name: str, sort_id: str, label: str | None = None, *, change: Change = "UPSERT", **more: Any
-) -> Write:
+def version(name: str, sort_id: str, label: str | None = None, **more: Any) -> Write:
     label = label or f"v{sort_id}"
     value = {"versionSet": SET, "version": {"versionTag": label}, "sortId": sort_id, **more}
-    return Write(model(name), "versionProperties", value, change)
+    return Write(model(name), "versionProperties", value)
 
 
 def is_latest(store: Store, name: str) -> Any:
@@ -31,44 +28,6 @@ def is_latest(store: Store, name: str) -> Any:
 
 def latest(store: Store) -> Any:
     return store.get_many([SET])[SET]["versionSetProperties"].value
-
-
-def test_the_first_version_makes_its_set(store: Store) -> None:
-    written = store.write([version("a", "1")])
-    assert [one.version for one in written] == [1]
-    assert is_latest(store, "a") is True
-    assert latest(store) == {"versioningScheme": "LEXICOGRAPHIC_STRING", "latest": model("a")}
-    key = store.get_many([SET])[SET]["versionSetKey"].value
-    assert key == {"id": "churn", "entityType": "mlModel"}
-
-
-def test_a_greater_sort_id_takes_over(store: Store) -> None:
-    store.write([version("a", "1")])
-    store.write([version("b", "2")])
-    assert (is_latest(store, "a"), is_latest(store, "b")) == (False, True)
-    assert latest(store)["latest"] == model("b")
-    # The former latest was written again, so who read it before meets a conflict.
-    stale = Write(model("a"), "versionProperties", version("a", "1").value, expected_version="1")
-    with pytest.raises(VersionConflictError, match="Expected version 1, actual version 2"):
-        store.write([stale])
-
-
-@pytest.mark.parametrize(("first", "second"), [("10", "1"), ("10", "0"), ("9", "10")])
-def test_a_sort_id_that_is_smaller_as_text_is_not_marked_at_all(
-    store: Store, first: str, second: str
-) -> None:
-    store.write([version("a", first)])
-    store.write([version("b", second)])
-    assert (is_latest(store, "a"), is_latest(store, "b")) == (True, None)
-    assert latest(store)["latest"] == model("a")
-
-
-def test_an_upsert_of_the_latest_loses_the_mark(store: Store) -> None:
-    store.write([version("a", "1")])
-    [again] = store.write([version("a", "1", comment="better")])
-    assert again.version == 2
-    assert is_latest(store, "a") is None
-    assert latest(store)["latest"] == model("a")
 
 
 def test_a_patch_keeps_the_mark(store: Store) -> None:
@@ -125,16 +84,6 @@ def test_the_next_version_takes_over_from_a_latest_that_is_no_version_any_more(
     store.write([version("b", "1")])
     assert latest(store)["latest"] == model("b")
     assert is_latest(store, "b") is True
-
-
-@pytest.mark.parametrize("change", ["UPSERT", "UPDATE", "CREATE"])
-@pytest.mark.parametrize("held", [{"isLatest": True}, {"isLatest": False}])
-def test_a_proposal_must_not_hold_the_computed_field(
-    store: Store, change: Change, held: dict[str, Any]
-) -> None:
-    with pytest.raises(InvalidProposalError, match=COMPUTED):
-        store.write([version("z", "0"), version("a", "1", change=change, **held)])
-    assert model("z") not in store.get_many([model("z")])
 
 
 @pytest.mark.parametrize(
@@ -244,8 +193,3 @@ def test_labels_are_found_by_an_index(store: Store) -> None:
     reported = " ".join(str(row[-1]) for row in plan)
     assert "aspect_by_version_sort_id (<expr>=? AND <expr>=?)" in reported
     assert "aspect_by_version_label (<expr>=? AND <expr>=?)" in reported
-
-
-def test_groups_have_no_versions(store: Store) -> None:
-    with pytest.raises(InvalidProposalError, match="Unknown aspect versionProperties"):
-        store.write([Write(group("g"), "versionProperties", version("a", "1").value)])

@@ -11,45 +11,12 @@ from support.catalog_store import feature, group, model, put, table
 
 MODEL = "name description properties { description version type mlFeatures groups { urn name } }"
 TABLE = "name description platform { name } properties { description mlFeatures { name } }"
-GROUP = "name description platform { name } properties { description }"
-FEATURE = (
-    "name featureNamespace description properties { description dataType version { versionTag } }"
-)
 
 
 def read(store: Store, root: str, urn: str, fields: str) -> Any:
     return ask(store, f"query ($urn: String!) {{ {root}(urn: $urn) {{ {fields} }} }}", urn=urn)[
         root
     ]
-
-
-def test_a_model_with_everything(store: Store) -> None:
-    put(store, group("churn"), mlModelGroupProperties={"name": "Churn"})
-    urn = put(
-        store,
-        model("run1"),
-        mlModelProperties={
-            "description": "first run",
-            "version": {"versionTag": "3"},
-            "type": "Lasso",
-            "mlFeatures": [feature("t", "b"), feature("t", "a")],
-            "groups": [group("churn"), group("never written")],
-        },
-    )
-    assert read(store, "mlModel", urn, MODEL) == {
-        "name": "run1",
-        "description": "first run",
-        "properties": {
-            "description": "first run",
-            "version": "3",
-            "type": "Lasso",
-            "mlFeatures": [feature("t", "b"), feature("t", "a")],
-            "groups": [
-                {"urn": group("churn"), "name": "churn"},
-                {"urn": group("never written"), "name": "never written"},
-            ],
-        },
-    }
 
 
 @pytest.mark.parametrize("lists", [{}, {"mlFeatures": [], "groups": []}])
@@ -68,42 +35,6 @@ def test_a_model_with_nothing(store: Store, lists: dict[str, Any]) -> None:
     }
 
 
-def test_a_feature_table_keeps_the_order_and_names_what_was_never_written(store: Store) -> None:
-    put(store, feature("customers", "b"), mlFeatureProperties={"description": "B"})
-    urn = put(
-        store,
-        table("customers"),
-        mlFeatureTableProperties={
-            "description": "all customers",
-            "mlFeatures": [feature("customers", name) for name in ("c", "b", "a")],
-        },
-    )
-    assert read(store, "mlFeatureTable", urn, TABLE) == {
-        "name": "customers",
-        "description": "all customers",
-        "platform": {"name": "feast"},
-        "properties": {
-            "description": "all customers",
-            "mlFeatures": [{"name": "c"}, {"name": "b"}, {"name": "a"}],
-        },
-    }
-    stub = "properties { mlFeatures { urn exists description properties { dataType } } }"
-    assert read(store, "mlFeatureTable", urn, stub)["properties"]["mlFeatures"][:2] == [
-        {
-            "urn": feature("customers", "c"),
-            "exists": False,
-            "description": None,
-            "properties": None,
-        },
-        {
-            "urn": feature("customers", "b"),
-            "exists": True,
-            "description": "B",
-            "properties": {"dataType": None},
-        },
-    ]
-
-
 def test_an_unset_feature_table(store: Store) -> None:
     urn = put(store, table("t"), mlFeatureTableProperties={})
     assert read(store, "mlFeatureTable", urn, TABLE) == {
@@ -111,34 +42,6 @@ def test_an_unset_feature_table(store: Store) -> None:
         "description": None,
         "platform": {"name": "feast"},
         "properties": {"description": None, "mlFeatures": None},
-    }
-
-
-def test_a_model_group(store: Store) -> None:
-    urn = put(store, group("g"), mlModelGroupProperties={"description": "all runs"})
-    assert read(store, "mlModelGroup", urn, GROUP) == {
-        "name": "g",
-        "description": "all runs",
-        "platform": {"name": "mlflow"},
-        "properties": {"description": "all runs"},
-    }
-
-
-def test_a_feature(store: Store) -> None:
-    urn = put(
-        store,
-        feature("customers", "flags"),
-        mlFeatureProperties={"dataType": "SEQUENCE", "version": {"versionTag": "v2"}},
-    )
-    assert read(store, "mlFeature", urn, FEATURE) == {
-        "name": "flags",
-        "featureNamespace": "customers",
-        "description": None,
-        "properties": {
-            "description": None,
-            "dataType": "SEQUENCE",
-            "version": {"versionTag": "v2"},
-        },
     }
 
 
@@ -167,25 +70,6 @@ def test_an_unknown_urn_does_not_exist_and_has_what_the_urn_says(
         "urn": urn,
         "exists": False,
         "aspects": [],
-    }
-
-
-def test_the_platform_of_an_unknown_urn_is_in_it(store: Store) -> None:
-    fields = "platform { name } origin ownership { owners { type } } tags { tags { tag { urn } } }"
-    assert read(store, "mlModel", model("no"), fields) == {
-        "platform": {"name": "mlflow"},
-        "origin": "PROD",
-        "ownership": None,
-        "tags": None,
-    }
-
-
-def test_an_entity_without_its_properties_has_none(store: Store) -> None:
-    urn = put(store, model("m"), status={"removed": True})
-    assert read(store, "mlModel", urn, "name properties { type } status { removed }") == {
-        "name": "m",
-        "properties": None,
-        "status": {"removed": True},
     }
 
 

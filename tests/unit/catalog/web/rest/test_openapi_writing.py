@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from mlcat_ingest.catalog.limits import NAMES, Limits
-from support.catalog_store import MLFLOW, counts, group, model, put
+from support.catalog_store import counts, group, model, put
 from support.rest_client import RestClient, rest_client
 
 MODELS = "/openapi/v3/entity/mlModel"
@@ -61,11 +61,6 @@ def test_one_entity_may_come_in_several_items(client: RestClient) -> None:
     sent = [item(status={"removed": True}), item(mlModelProperties=PROPERTIES)]
     [written] = client.ok("POST", f"{MODELS}?async=false", sent)
     assert {"status", "mlModelProperties"} <= set(written)
-
-
-def test_the_entity_type_may_be_in_any_case(client: RestClient) -> None:
-    client.ok("POST", "/openapi/v3/entity/MLMODEL", [item(status={})], 202)
-    assert client.store.exists([M])
 
 
 def test_a_wrong_version_is_a_failed_precondition_and_nothing_is_written(
@@ -133,25 +128,6 @@ def test_a_refusal_says_what_kind_it_is(client: RestClient) -> None:
     assert client.send("POST", "/openapi/v3/entity/x", []).json()["error"] == "Not Found"
 
 
-@pytest.mark.parametrize("parameter", ["createIfNotExists", "createEntityIfNotExists"])
-def test_parameters_of_creation_do_not_act(client: RestClient, parameter: str) -> None:
-    for removed in (True, False):
-        client.ok("POST", f"{MODELS}?{parameter}=true", [item(status={"removed": removed})], 202)
-    assert client.store.get_many([M], ["status"])[M]["status"].value == {"removed": False}
-
-
-def test_a_new_entity_is_shown_with_what_it_has_by_default(client: RestClient) -> None:
-    [made] = client.ok("POST", MODELS, [item(status={})], 202)
-    assert made == item(
-        status={},
-        mlModelKey={"platform": MLFLOW, "name": "m", "origin": "PROD"},
-        browsePathsV2={"path": [{"id": "Default"}]},
-        dataPlatformInstance={"platform": MLFLOW},
-    )
-    assert client.ok("POST", MODELS, [item(status={})], 202) == [item(status={})]
-    assert client.ok("POST", MODELS, [item(model("only"))], 202) == []
-
-
 GENERIC = {"forceGenericPatch": True}
 ADD = {"op": "add", "path": "/customProperties/a", "value": "1"}
 
@@ -167,18 +143,6 @@ def test_a_patch_makes_what_it_edits_and_shows_all_of_the_entity(client: RestCli
         "PATCH", MODELS, [{"urn": M, "mlModelProperties": {"value": remove}}], 202
     )
     assert patched["mlModelProperties"]["value"]["customProperties"] == {}
-
-
-def test_a_patch_of_keyed_arrays_adds_to_them(client: RestClient) -> None:
-    for name in ("a", "b"):
-        tag = f"urn:li:tag:{name}"
-        patch = {
-            "arrayPrimaryKeys": {"tags": ["tag"]},
-            "patch": [{"op": "add", "path": f"/tags/{tag}", "value": {"tag": tag}}],
-        }
-        client.ok("PATCH", MODELS, [{"urn": M, "globalTags": {"value": patch}}], 202)
-    tags = client.store.get_many([M], ["globalTags"])[M]["globalTags"].value["tags"]
-    assert [one["tag"] for one in tags] == ["urn:li:tag:a", "urn:li:tag:b"]
 
 
 @pytest.mark.parametrize(

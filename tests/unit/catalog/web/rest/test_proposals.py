@@ -239,17 +239,6 @@ def test_what_is_not_understood_is_named(sent: dict[str, Any], sentence: str) ->
     assert sentence in str(caught.value)
 
 
-def test_the_wrong_one_of_many_proposals_is_named() -> None:
-    sent = {"proposals": [proposal(), proposal(changeType="FOO")], "async": True}
-    with pytest.raises(CatalogError) as caught:
-        read_parameters("ingestProposalBatch", ManyProposals, sent)
-    assert str(caught.value) == (
-        "Parameters of method 'ingestProposalBatch' failed validation with error "
-        '\'ERROR :: /proposals/1/changeType :: "FOO" is not an enum symbol\n'
-        "ERROR :: /async :: true cannot be coerced to String\n'"
-    )
-
-
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -14,7 +14,6 @@ SINGLE = "/aspects?action=ingestProposal"
 BATCH = "/aspects?action=ingestProposalBatch"
 INGEST = "/entities?action=ingest"
 M = model("m")
-TAGS = "globalTags"
 ADD = {"op": "add", "path": "/customProperties/a", "value": "1"}
 
 
@@ -93,22 +92,6 @@ def test_a_text_without_a_faithful_form_is_refused(client: RestClient, sent: str
     assert client.store.read(counts) == {}
 
 
-def test_a_patch_edits(client: RestClient) -> None:
-    tag = {"op": "add", "path": "/tags/urn:li:tag:a", "value": {"tag": "urn:li:tag:a"}}
-    client.ok("POST", SINGLE, {"proposal": proposal([tag], aspectName=TAGS, changeType="PATCH")})
-    assert stored(client, TAGS) == {"tags": [{"tag": "urn:li:tag:a"}]}
-    generic = {"patch": [ADD], "forceGenericPatch": True}
-    client.ok("POST", BATCH, {"proposals": [proposal(generic, changeType="PATCH")]})
-    assert stored(client)["customProperties"] == {"a": "1"}
-
-
-@pytest.mark.parametrize("aspect", ["mlModelProperties", "subTypes", "institutionalMemory"])
-def test_a_bare_patch_needs_a_template(client: RestClient, aspect: str) -> None:
-    sent = proposal([ADD], aspectName=aspect, changeType="PATCH")
-    refused = client.refused("POST", SINGLE, {"proposal": sent}, 422)
-    assert f"Patch not supported for aspect with name {aspect}" in refused
-
-
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -124,19 +107,6 @@ def test_a_patch_that_cannot_be_applied_takes_the_batch_back(
     assert message in client.refused("POST", SINGLE, {"proposal": bad}, 422)
     reported = client.refused("POST", BATCH, {"proposals": [proposal({}, model("n")), bad]}, 422)
     assert message in reported
-    assert client.store.read(counts) == {}
-
-
-def test_a_rule_of_version_sets_is_refused_as_a_validator_does(client: RestClient) -> None:
-    version = {"versionSet": "urn:li:versionSet:(s,dataset)", "version": {"versionTag": "1"}}
-    bad = proposal({**version, "sortId": "1"}, aspectName="versionProperties")
-    reported = client.refused("POST", BATCH, {"proposals": [proposal({}, model("n")), bad]}, 422)
-    assert reported == (
-        f"ValidationExceptionCollection{{EntityAspect:({M},versionProperties) Exceptions: ["
-        f"AspectValidationException(entityUrn={M}, aspectName=versionProperties, "
-        "subType=VALIDATION, msg=Version Set specified entity type does not match, "
-        "expected type: dataset)]}"
-    )
     assert client.store.read(counts) == {}
 
 

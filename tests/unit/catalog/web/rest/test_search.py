@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from support.catalog_store import feature, group, model, put
+from support.catalog_store import group, model, put
 from support.rest_client import RestClient
 
 MODELS = "/openapi/v3/entity/mlModel"
@@ -119,19 +119,3 @@ def test_an_aspect_is_written_by_its_path(client: RestClient) -> None:
     assert client.send("POST", path(urn, "nope"), {"value": {}}).status == 400
     assert client.send("POST", path(urn), {"value": {}}).status == 405
     assert client.send("POST", path("urn:li:tag:t", "nope"), {"value": {}}).status == 405
-
-
-def test_an_aspect_is_patched_by_its_path(client: RestClient) -> None:
-    tag = {"patch": [{"op": "add", "path": "/tags/urn:li:tag:a", "value": {"tag": "urn:li:tag:a"}}]}
-    patched = client.ok("PATCH", path(feature("t", "f"), "globalTags"), tag)
-    assert patched["globalTags"] == {"value": {"tags": [{"tag": "urn:li:tag:a"}]}}
-    assert client.send("PATCH", path(model("a"), "globalTags"), tag["patch"]).status == 400
-
-
-def test_head_tells_what_is_there(client: RestClient) -> None:
-    assert client.send("HEAD", path(model("a"))).status == 204
-    assert client.send("HEAD", path(model("c"))).status == 204
-    assert client.send("HEAD", path(model("gone"))).status == 404
-    assert client.send("HEAD", path(model("never"))).status == 404
-    assert client.send("HEAD", path(model("a"), "mlModelProperties")).status == 204
-    assert client.send("HEAD", path(model("a"), "status")).status == 404
