@@ -69,3 +69,10 @@ def fake_service() -> Iterator[FakeService]:
     with failing_service(service) as running:
         service.server = running.url
         yield service
+
+
+def web_page(
+    text: str = "<!doctype html><title>Sign in</title>", status: int = 200
+) -> ServiceAnswer:
+    """Return a web page, such as that of a login form."""
+    return ServiceAnswer(status, text.encode(), {"Content-Type": "text/html; charset=utf-8"})

@@ -168,10 +168,3 @@ class _ScriptedHandler(BaseHTTPRequestHandler):
 
     def log_message(self, *args: object) -> None:
         """Log nothing."""
-
-
-def web_page(
-    text: str = "<!doctype html><title>Sign in</title>", status: int = 200
-) -> ServiceAnswer:
-    """Return a web page, such as that of a login form."""
-    return ServiceAnswer(status, text.encode(), {"Content-Type": "text/html; charset=utf-8"})

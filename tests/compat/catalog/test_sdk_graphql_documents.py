@@ -18,7 +18,7 @@ from graphql import (
 )
 
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
-from mlcat_ingest.catalog.web.graphql.execution import check_complexity
+from mlcat_ingest.catalog.web.graphql.execution import _check_complexity
 from mlcat_ingest.catalog.web.graphql.schema import executable_schema
 from support.catalog_graphql import root_clients
 
@@ -122,7 +122,7 @@ def test_each_document_fits_the_schema(ours: dict[str, str]) -> None:
         if out := roots(document) & OUT.keys():
             assert not out & known.keys(), f"{place}: it is there by now"
             continue
-        check_complexity(document, DEFAULT_LIMITS)
+        _check_complexity(document, DEFAULT_LIMITS)
         if errors := validate(schema, document):
             problems[place] = [error.message for error in errors]
     assert problems == {}

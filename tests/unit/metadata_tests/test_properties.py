@@ -9,7 +9,7 @@ import pytest
 from mlcat_ingest.catalog.limits import NAMES
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.rest.operations import fetch_aspects
+from mlcat_ingest.catalog.web.rest.operations import _fetch_aspects
 from mlcat_ingest.metadata_tests.definition import FIELDS_DESCRIBED
 from mlcat_ingest.metadata_tests.evaluate import _PropertyReader
 from support.catalog_store import feature, group, model, open_store, put
@@ -133,7 +133,7 @@ def test_a_path_reads_the_same_whatever_else_is_read(store: Store, also: list[st
     }
 
     for paths in (expected, ["container.container"], ["urn"]):
-        reader = _PropertyReader(partial(fetch_aspects, store), [first, second], [*paths, *also])
+        reader = _PropertyReader(partial(_fetch_aspects, store), [first, second], [*paths, *also])
         found: dict[str, list[Any] | None] = {}
         for _ in range(3):
             found = {path: reader.values(first, path) for path in expected}

@@ -37,9 +37,9 @@ from mlcat_ingest.testing.service import (
     ServiceAnswer,
     ServiceRequest,
     failing_service,
-    web_page,
 )
 from support.certificates import make_certificate
+from support.fake_service import web_page
 from support.pauses import Clock
 from support.ports import free_port
 

@@ -82,7 +82,7 @@ MAX_REPEATS: Final = 100_000
 _INTROSPECTION: Final = frozenset({"__schema", "__type"})
 
 
-def check_complexity(document: DocumentNode, limits: Limits) -> None:
+def _check_complexity(document: DocumentNode, limits: Limits) -> None:
     """Check every operation of `document`, and every fragment that none of them uses.
 
     Raises:
@@ -198,7 +198,7 @@ def _prepare(query: str, limits: Limits) -> _PreparedQuery:
         return _PreparedQuery(None, (_too_long(limits.query_chars, "characters"),))
     try:
         document = parse(query, max_lexical_tokens=limits.query_tokens)
-        check_complexity(document, limits)
+        _check_complexity(document, limits)
         errors = validate(executable_schema(), document, max_errors=_MAX_ERRORS)
     except GraphQLSyntaxError as error:
         too_long = _TOO_MANY_TOKENS in error.message

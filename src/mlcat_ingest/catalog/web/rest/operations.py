@@ -218,13 +218,13 @@ def evaluate_stored(
     infos = {urn: stored[urn][TEST_INFO].value for urn in names if TEST_INFO in stored.get(urn, {})}
     if test_urns and (strangers := [urn for urn in names if urn not in infos]):
         raise BadRequestError(f"{strangers[0]!r} is not a metadata test in this catalog")
-    results = evaluate(partial(fetch_aspects, store), urns, read_tests(infos), UNKNOWN_ACTOR)
+    results = evaluate(partial(_fetch_aspects, store), urns, read_tests(infos), UNKNOWN_ACTOR)
     if push:
         _push(store, results, frozenset(test_urns) if test_urns else None)
     return results
 
 
-def fetch_aspects(
+def _fetch_aspects(
     store: Store, urns: Collection[str], names: Collection[str] | None
 ) -> dict[str, dict[str, AspectVersion]]:
     """Return the named aspects of `urns`; all aspects where more are named than one call takes."""

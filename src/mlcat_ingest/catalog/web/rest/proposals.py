@@ -288,7 +288,7 @@ def unescape_envelope(proposal: Any) -> Any:
             return proposal
 
 
-def unescape(text: str) -> str:
+def _unescape(text: str) -> str:
     """Return `text` with every escape undone, or as it is where one of them is ambiguous."""
     if not text.isascii() or _LONGER.search(text) is not None:
         return text
@@ -303,7 +303,7 @@ def _undone(escape: re.Match[str]) -> str:
 
 def _each_text(value: Any, levels: int) -> Any:
     if isinstance(value, str):
-        return unescape(value)
+        return _unescape(value)
     if isinstance(value, dict) and levels:
         return {name: _each_text(item, levels - 1) for name, item in value.items()}
     return value

@@ -74,14 +74,14 @@ class _Fold:
 
 
 @dataclass(frozen=True, slots=True)
-class LineageNode:
+class _Node:
     """One entity of the tree, and those behind it; `fold` is in place of the others.
 
     Those behind one that is shown `again` are where it is shown first.
     """
 
     row: ListRow
-    nodes: tuple["LineageNode", ...]
+    nodes: tuple["_Node", ...]
     fold: _Fold | None
     again: bool
 
@@ -91,7 +91,7 @@ class _LineageTree:
     """What is reached in one direction; it is `partial`, or as `deep` as is shown, or whole."""
 
     label: str
-    root: LineageNode
+    root: _Node
     partial: bool
     deep: bool
 
@@ -144,7 +144,7 @@ def lineage_view(store: Store, urn: str) -> LineageView:
     return LineageView((up, down), _picture(nodes, edges) if edges else None)
 
 
-def _edges(node: LineageNode, nodes: dict[str, ListRow | _Fold]) -> Iterator[tuple[str, str]]:
+def _edges(node: _Node, nodes: dict[str, ListRow | _Fold]) -> Iterator[tuple[str, str]]:
     """Yield the links of a tree, away from its root, and note what they lead to."""
     for other in node.nodes:
         nodes[other.row.urn] = other.row
@@ -215,10 +215,10 @@ def _tree(store: Store, origin: str, *, upstream: bool) -> _LineageTree:
     drawn = {origin}
     way = "upstream" if upstream else "downstream"
 
-    def node(urn: str, *, again: bool = False) -> LineageNode:
+    def node(urn: str, *, again: bool = False) -> _Node:
         drawn.add(urn)
         row = rows[urn]
-        nodes: list[LineageNode] = []
+        nodes: list[_Node] = []
         folded: list[str] = []
         found, whole = ({}, True) if again or row.kind == _EXPERIMENT else links.behind(urn)
         is_table = entity_type(urn) == "mlFeatureTable"
@@ -231,7 +231,7 @@ def _tree(store: Store, origin: str, *, upstream: bool) -> _LineageTree:
         if folded:
             text = _named(folded, kinds, whole=whole)
             fold = _Fold(text, _list_href(origin, urn, way))
-        return LineageNode(row, tuple(nodes), fold, again)
+        return _Node(row, tuple(nodes), fold, again)
 
     return _LineageTree(
         f"{way.capitalize()}: {_WAYS[way]}",

@@ -55,7 +55,7 @@ class SignInPages:
 
     async def form(self, request: Request) -> Response:
         """Answer with the form, or with the way on where the browser is signed in."""
-        target = local_path(request.query_params.get("next", ""))
+        target = _local_path(request.query_params.get("next", ""))
         if self._sessions.find(request.cookies.get(SESSION_COOKIE, "")) is not None:
             return _redirect(request.scope, target)
         if request.headers.get("sec-fetch-site") == "cross-site":
@@ -68,7 +68,7 @@ class SignInPages:
     async def submit(self, request: Request) -> Response:
         """Start a session where the token is right, and show the form again where it is not."""
         fields = await self._fields(request)
-        target = local_path(fields.get("next", ""))
+        target = _local_path(fields.get("next", ""))
         if not self._sessions.is_form_of(
             request.cookies.get(_FORM_COOKIE, ""), fields.get("csrf", "")
         ):
@@ -144,7 +144,7 @@ def redirect_to_sign_in(scope: Scope) -> Response:
     return _redirect(scope, f"{SIGN_IN}?{urlencode({'next': target})}")
 
 
-def local_path(text: str) -> str:
+def _local_path(text: str) -> str:
     """Return `text` if it is the path of a page here, and the first page's path otherwise."""
     # Browsers read a backslash as a slash, and skip tabs and line breaks.
     is_local = text.startswith("/") and text[1:2] not in {"/", "\\"} and text.isprintable()

@@ -159,8 +159,8 @@ class Rounded(str):
 
 
 def rounded(value: str) -> Rounded:
-    """Return what `short_number` makes of a text, with the number as it is stored."""
-    short = short_number(value)
+    """Return what `_short_number` makes of a text, with the number as it is stored."""
+    short = _short_number(value)
     return Rounded(short, value if is_finite(value) and float(short) != float(value) else short)
 
 
@@ -169,14 +169,14 @@ def file_size(size: str) -> str:
     if not _is_count(size):
         return size
     power = min((len(size) - 1) // 3, len(_SIZES) - 1)
-    return f"{short_number(f'{int(size) / 1_000**power:.3g}')} {_SIZES[power]}"
+    return f"{_short_number(f'{int(size) / 1_000**power:.3g}')} {_SIZES[power]}"
 
 
 def _is_count(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
 
 
-def short_number(value: str) -> str:
+def _short_number(value: str) -> str:
     """Return a number with at most six significant digits, a count whole; other text as it is."""
     try:
         number = float(value)

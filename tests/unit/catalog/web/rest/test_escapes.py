@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlcat_ingest.catalog.web.rest.proposals import unescape, unescape_envelope
+from mlcat_ingest.catalog.web.rest.proposals import _unescape, unescape_envelope
 
 CLIENT = {"clientId": "acryl-datahub", "clientVersion": "1.7"}
 
@@ -40,21 +40,21 @@ def mangled(text: str) -> str:
     ],
 )
 def test_what_is_unambiguous_comes_back(text: str) -> None:
-    assert unescape(mangled(text)) == text
+    assert _unescape(mangled(text)) == text
 
 
 @pytest.mark.parametrize("text", ["😀", "ὠ0", "あa", "✓a é", "é 😀 é", "ﬁ0", "\U00100000"])
 def test_what_is_ambiguous_stays_as_it_came(text: str) -> None:
-    assert unescape(mangled(text)) == mangled(text)
+    assert _unescape(mangled(text)) == mangled(text)
 
 
 def test_text_beyond_ascii_was_not_altered() -> None:
-    assert unescape("é\\u00e9") == "é\\u00e9"
+    assert _unescape("é\\u00e9") == "é\\u00e9"
 
 
 @given(st.text(st.characters(max_codepoint=0xFFF, exclude_characters="\\"), max_size=20))
 def test_all_of_the_first_four_thousand_characters_come_back(text: str) -> None:
-    assert unescape(mangled(text)) == text
+    assert _unescape(mangled(text)) == text
 
 
 ASSIGNABLE = st.characters(
@@ -64,7 +64,7 @@ ASSIGNABLE = st.characters(
 
 @given(st.text(ASSIGNABLE, max_size=20))
 def test_text_comes_back_or_stays_as_it_came(text: str) -> None:
-    assert unescape(mangled(text)) in {text, mangled(text)}
+    assert _unescape(mangled(text)) in {text, mangled(text)}
 
 
 def test_the_envelope_is_undone_and_the_aspect_is_not() -> None:

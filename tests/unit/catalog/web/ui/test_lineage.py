@@ -7,7 +7,7 @@ import pytest
 
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.ui.lineage import COUNTED, EACH, HOPS, MOST, LineageNode, lineage_view
+from mlcat_ingest.catalog.web.ui.lineage import COUNTED, EACH, HOPS, MOST, _Node, lineage_view
 from mlcat_ingest.catalog.web.ui.text import visible
 from support.catalog_store import feature, group, model, put, statements, table
 from support.names import HOSTILE
@@ -48,7 +48,7 @@ def churn(store: Store) -> Store:
 def drawn(store: Store, urn: str, *, upstream: bool) -> list[str]:
     """Return the lines of a tree: the URN after a dot for each hop before it."""
 
-    def lines(nodes: tuple[LineageNode, ...], depth: int) -> list[str]:
+    def lines(nodes: tuple[_Node, ...], depth: int) -> list[str]:
         return [
             line
             for node in nodes

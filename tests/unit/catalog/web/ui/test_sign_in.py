@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from mlcat_ingest.catalog.limits import SESSION_SECONDS, SESSIONS, WRONG_TOKENS
 from mlcat_ingest.catalog.web.app import create_app
 from mlcat_ingest.catalog.web.auth import Sessions
-from mlcat_ingest.catalog.web.ui.sign_in import local_path
+from mlcat_ingest.catalog.web.ui.sign_in import _local_path
 from support.asgi import call
 from support.catalog_store import model, open_store, put
 from support.pages import Browser, Reader, form_of
@@ -182,13 +182,13 @@ def test_the_sign_out_form_is_bound_to_the_session(app: Starlette) -> None:
     ],
 )  # fmt: skip
 def test_only_local_pages_follow_a_sign_in(browser: Browser, target: str) -> None:
-    assert local_path(target) == "/"
+    assert _local_path(target) == "/"
     assert browser.sign_in(TOKEN, target).headers["location"] == "/"
 
 
 @pytest.mark.parametrize("target", ["/", "/search?q=//x", "/entity/a%2Fb?tab=x", "/é"])
 def test_local_pages_do(target: str) -> None:
-    assert local_path(target) == target
+    assert _local_path(target) == target
 
 
 # --- the limits of a session ---------------------------------------------------------------------

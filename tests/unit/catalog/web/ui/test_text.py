@@ -2,12 +2,12 @@ import pytest
 
 from mlcat_ingest.catalog.schema.virtual import Identity
 from mlcat_ingest.catalog.web.ui.text import (
+    _short_number,
     entity_href,
     entity_type,
     kind_name,
     moment,
     scalar,
-    short_number,
     stamp,
     web_address,
 )
@@ -84,4 +84,4 @@ def test_scalars() -> None:
 
 def test_numbers_are_shortened_and_text_is_not() -> None:
     texts = ["0.9123456789", "12", "nan", "high", ""]
-    assert [short_number(text) for text in texts] == ["0.912346", "12", "nan", "high", ""]
+    assert [_short_number(text) for text in texts] == ["0.912346", "12", "nan", "high", ""]

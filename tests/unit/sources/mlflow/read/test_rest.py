@@ -36,9 +36,9 @@ from mlcat_ingest.testing.service import (
     ServiceAnswer,
     ServiceRequest,
     failing_service,
-    web_page,
 )
 from support.certificates import make_certificate
+from support.fake_service import web_page
 
 pytestmark = pytest.mark.process
 
