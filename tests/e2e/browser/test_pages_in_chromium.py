@@ -14,11 +14,12 @@ from playwright.sync_api import Browser, BrowserContext, Dialog, Page, expect
 from mlcat_ingest.catalog.store.reindex import ReindexScope
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import Tasks
-from mlcat_ingest.testing.service import failing_service, web_page
+from mlcat_ingest.testing.service import failing_service
 from support import catalog_assets
 from support.browser import DESK, PHONE, SCHEMES, check_fit, check_look, watched
 from support.catalog_process import CatalogProcess, catalog_process
 from support.catalog_store import group, model, put
+from support.fake_service import web_page
 
 TOKEN, READ_TOKEN = "write-token", "read-token"
 HOSTILE = "<img src=x onerror=alert(1)> hare"
