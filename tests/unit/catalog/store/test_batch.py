@@ -249,6 +249,27 @@ def test_an_entity_may_be_deleted_and_made_again_in_one_batch(store: Store) -> N
     assert incoming(store, group("g")).total == 0
 
 
+@pytest.mark.parametrize("change", ["UPSERT", "UPDATE", "PATCH", "DELETE", "CREATE"])
+def test_any_change_may_depend_on_the_version(store: Store, change: Change) -> None:
+    urn = put(store, model("m"), mlModelProperties={"name": "a"})
+    value: dict[str, Any] = {"name": "b"}
+    if change == "PATCH":
+        value = {"patch": [add("/name", "b")], "forceGenericPatch": True}
+    wrong = Write(urn, PROPERTIES, value, change, expected_version="2")
+    with pytest.raises(VersionConflictError, match="Expected version 2, actual version 1"):
+        store.write([wrong])
+    absent = Write(model("x"), PROPERTIES, value, change, expected_version="1")
+    with pytest.raises(VersionConflictError, match="Expected version 1, actual version -1"):
+        store.write([absent])
+    unborn = Write(urn, PROPERTIES, value, change, expected_version="-1")
+    with pytest.raises(VersionConflictError, match="Expected version -1, actual version 1"):
+        store.write([unborn])
+    if change != "CREATE":
+        [written] = store.write([Write(urn, PROPERTIES, value, change, expected_version="1")])
+        assert written.changed
+        assert written.version == (0 if change == "DELETE" else 2)
+
+
 def test_a_write_may_depend_on_the_time_of_the_last_change(store: Store) -> None:
     urn = put(store, model("m"), mlModelProperties={"name": "a"})
     at = stored(store, urn).modified_ms

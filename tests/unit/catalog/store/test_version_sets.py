@@ -30,6 +30,16 @@ def latest(store: Store) -> Any:
     return store.get_many([SET])[SET]["versionSetProperties"].value
 
 
+@pytest.mark.parametrize(("first", "second"), [("10", "1"), ("10", "0"), ("9", "10")])
+def test_a_sort_id_that_is_smaller_as_text_is_not_marked_at_all(
+    store: Store, first: str, second: str
+) -> None:
+    store.write([version("a", first)])
+    store.write([version("b", second)])
+    assert (is_latest(store, "a"), is_latest(store, "b")) == (True, None)
+    assert latest(store)["latest"] == model("a")
+
+
 def test_a_patch_keeps_the_mark(store: Store) -> None:
     store.write([version("a", "1")])
     store.write([version("b", "2")])

@@ -145,6 +145,18 @@ def test_a_patch_makes_what_it_edits_and_shows_all_of_the_entity(client: RestCli
     assert patched["mlModelProperties"]["value"]["customProperties"] == {}
 
 
+def test_a_patch_of_keyed_arrays_adds_to_them(client: RestClient) -> None:
+    for name in ("a", "b"):
+        tag = f"urn:li:tag:{name}"
+        patch = {
+            "arrayPrimaryKeys": {"tags": ["tag"]},
+            "patch": [{"op": "add", "path": f"/tags/{tag}", "value": {"tag": tag}}],
+        }
+        client.ok("PATCH", MODELS, [{"urn": M, "globalTags": {"value": patch}}], 202)
+    tags = client.store.get_many([M], ["globalTags"])[M]["globalTags"].value["tags"]
+    assert [one["tag"] for one in tags] == ["urn:li:tag:a", "urn:li:tag:b"]
+
+
 @pytest.mark.parametrize(
     ("patch", "message"),
     [
