@@ -55,8 +55,7 @@ def find_missing(
     Cost: one listing of runs, or of logged models, for each 100 of their entities; the listings of
     experiments, registered models and versions where entities of theirs are among `unlisted`.
     """
-    yield from _derived(scope, unlisted, all_listed=tables_listed)
-    yield from _tables(scope, unlisted, all_listed=tables_listed)
+    yield from _unasked(scope, unlisted, all_listed=tables_listed)
     experiments = {
         experiment.experiment_id: experiment for page in reader.experiments() for experiment in page
     }
@@ -100,16 +99,21 @@ def _is_gone(is_gone: Callable[[MlflowObject], bool], suspect: _Suspect) -> bool
     )
 
 
-def _derived(
+def _unasked(
     scope: WorkspaceScope, unlisted: Sequence[Unlisted], *, all_listed: bool
 ) -> Iterator[Missing]:
-    options = scope.options
-    kinds = {_PROCESS: options.process_instances, DATASET: options.datasets == "create"}
+    """Yield process instances, datasets and tables of signatures, none of which MLflow holds."""
+    options, links = scope.options, scope.options.links
+    wanted = {_PROCESS: options.process_instances, DATASET: options.datasets == "create"}
     for entity in unlisted:
         kind = entity_type_of(entity.urn)
-        if not kinds.get(kind, True):
+        is_wanted, is_derived = wanted.get(kind, True), kind == DATASET
+        # Where models are not linked, the links to features of signatures stay, too.
+        if links is not None and PropertyKey.SIGNATURE_OF in (entity.properties.get(CUSTOM) or {}):
+            is_wanted, is_derived = links.from_signature, True
+        if not is_wanted:
             yield Missing(entity.urn, lambda: True, switched_off=True)
-        elif kind == DATASET and all_listed:
+        elif is_derived and all_listed:
             yield Missing(entity.urn, lambda: True, second_pass=True)
 
 
@@ -127,21 +131,6 @@ def _suspects(
             container = MlflowObject("experiment", experiment_id)
         suspects.setdefault(source.kind, []).append(_Suspect(entity, source, container))
     return suspects
-
-
-def _tables(
-    scope: WorkspaceScope, unlisted: Sequence[Unlisted], *, all_listed: bool
-) -> Iterator[Missing]:
-    links = scope.options.links
-    if links is None:
-        return  # the links to their features stay, too
-    for entity in unlisted:
-        if PropertyKey.SIGNATURE_OF not in (entity.properties.get(CUSTOM) or {}):
-            continue
-        if not links.from_signature:
-            yield Missing(entity.urn, lambda: True, switched_off=True)
-        elif all_listed:
-            yield Missing(entity.urn, lambda: True, second_pass=True)
 
 
 def object_of(scope: WorkspaceScope, urn: str, properties: Aspect) -> MlflowObject | None:
