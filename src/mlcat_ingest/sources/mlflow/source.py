@@ -48,7 +48,7 @@ from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.sources.mlflow.read.signin import find_account
 from mlcat_ingest.sources.mlflow.select.assets import AssetUsers, join_agents, missing_assets
 from mlcat_ingest.sources.mlflow.select.changes import ChangedRuns, KnownRuns
-from mlcat_ingest.sources.mlflow.select.joins import PARENTS, ParentRuns
+from mlcat_ingest.sources.mlflow.select.joins import ParentRuns
 from mlcat_ingest.sources.mlflow.select.missing import find_missing, object_of
 from mlcat_ingest.sources.mlflow.select.scopes import EveryRun, NamedRuns
 from mlcat_ingest.sources.mlflow.select.selection import (
@@ -78,7 +78,6 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedRecord,
     MappingOptions,
     WorkspaceScope,
-    traces_in,
 )
 from mlcat_ingest.sources.mlflow.values.uris import (
     is_databricks,
@@ -267,11 +266,11 @@ class MlflowSource(Source[JoinedRecord]):
         reading = partial(WorkspaceReading, reader, scope, self._config)
         if isinstance(request.scope, Shards):
             ids = experiment_ids_of(request.scope.keys, reader.workspace)
-            shards = reading(EveryRun(reader, only, shard=ids), ParentRuns())
+            shards = reading(EveryRun(reader, only, shard=ids), ParentRuns(PartitionState()))
             yield from self._pages(reader, shards) if ids else ()
             return 0
         partition = request.state.partition(partition_of(self._config, scope))
-        parents = _parents(partition)
+        parents = ParentRuns(partition)
         if isinstance(request.scope, Runs):
             named = NamedRuns(reader, only, request.scope)
             of_names = reading(named, parents)
@@ -296,7 +295,7 @@ class MlflowSource(Source[JoinedRecord]):
                 yield from self._asset_pages(reader, scope, partition, users)
                 yield Finished(partition, changes.checkpoint(known), groups=changes.groups)
                 return 0
-            known, parents = KnownRuns(reader, before_ms), _parents(partition)
+            known, parents = KnownRuns(reader, before_ms), ParentRuns(partition)
         runs = EveryRun(
             reader,
             only,
@@ -480,16 +479,6 @@ class MlflowSource(Source[JoinedRecord]):
                 datasets=config.lineage.datasets,
             ),
         )
-
-
-def _parents(partition: PartitionState) -> ParentRuns:
-    """Return what the last pass knew of the parents of runs, to begin with."""
-    left_out = (partition.checkpoint or {}).get(PARENTS)
-    traces = traces_in(partition.fingerprints(RUN))
-    return ParentRuns(
-        [run_id for run_id, trace in traces.items() if trace.has_children],
-        left_out if isinstance(left_out, list) else (),
-    )
 
 
 def partition_of(config: MlflowConfig, scope: WorkspaceScope) -> Partition:

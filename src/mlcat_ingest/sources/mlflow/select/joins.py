@@ -9,8 +9,10 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from mlcat_ingest.sources.base import PartitionState
 from mlcat_ingest.sources.mlflow.read.listing import id_pieces
 from mlcat_ingest.sources.mlflow.read.reader import SAFE_ID, RunFilter
+from mlcat_ingest.sources.mlflow.values.joined import RUN, traces_in
 from mlcat_ingest.sources.mlflow.values.records import (
     ModelVersion,
     Run,
@@ -147,10 +149,12 @@ class ParentRuns:
     their parents; memory for the ids of all parents.
     """
 
-    def __init__(self, before: Collection[str] = (), left_out: Collection[str] = ()) -> None:
-        """Start with the parents `before` this pass, and those that the recipe `left_out`."""
-        self._left_out = frozenset(left_out)
-        self._before = self._left_out.union(before)
+    def __init__(self, state: PartitionState) -> None:
+        """Start with what the last pass knew of the parents of runs."""
+        left_out = (state.checkpoint or {}).get(PARENTS)
+        self._left_out = frozenset(left_out if isinstance(left_out, list) else ())
+        traces = traces_in(state.fingerprints(RUN)).items()
+        self._before = self._left_out.union(run_id for run_id, one in traces if one.has_children)
         self._seen: set[str] = set()
         self._yielded: set[str] = set()
         self._every: Collection[str] | None = None
