@@ -84,12 +84,12 @@ class EmbeddedSinkConfig(RecipeModel):
     """Database of the catalog: a path, or the address of an SQLite database."""
 
 
+_REST = (RestSinkConfig, "mlcat_ingest.client.rest.catalog:RestCatalog")
+
 SINKS: Mapping[str, tuple[type[RecipeModel], str]] = {
-    "rest": (RestSinkConfig, "mlcat_ingest.client.rest.catalog:RestCatalog"),
+    "rest": _REST,
     "file": (FileSinkConfig, "mlcat_ingest.client.file:FileCatalog"),
     "embedded": (EmbeddedSinkConfig, "mlcat_ingest.client.embedded:EmbeddedCatalog"),
+    "datahub-rest": _REST,  # its name in DataHub's recipes
 }
 """Type in the recipe to its configuration and its class, the latter as `module:Class`."""
-
-SINK_ALIASES: Mapping[str, str] = {"datahub-rest": "rest"}
-"""Names of sinks in DataHub's recipes."""

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import BaseModel
 
 from mlcat_ingest.client.base import Catalog
-from mlcat_ingest.client.config import SINK_ALIASES, SINKS, EmbeddedSinkConfig, RestSinkConfig
+from mlcat_ingest.client.config import SINKS, EmbeddedSinkConfig, RestSinkConfig
 from mlcat_ingest.core.environment import require_extra
 from mlcat_ingest.errors import RecipeError, UnknownPluginError
 from mlcat_ingest.recipe.draft import read_draft
@@ -245,13 +245,14 @@ def _resolved(
             made[loc] = (spec["type"].strip(), config)
     kind, sink = made.pop(_SINK, ("", None))
     if isinstance(sink, RestSinkConfig):
+        kind = "rest"
         problems.extend(_missing_address(sink, origin))
     if recipe is None or problems:
         raise origin.error(problems)
     return ResolvedRecipe(
         recipe,
         tuple(ResolvedSource(*side, path_text(loc)) for loc, side in made.items()),
-        None if sink is None else ResolvedSink(SINK_ALIASES.get(kind, kind), sink),
+        None if sink is None else ResolvedSink(kind, sink),
     )
 
 
@@ -276,7 +277,7 @@ def _configs(data: Mapping[str, Any], origin: Origin, problems: list[Problem]) -
         try:
             models[*loc, "config"] = _sink_class(kind) if loc == _SINK else config_class(kind)
         except UnknownPluginError as error:
-            known = sorted({*SINKS, *SINK_ALIASES}) if loc == _SINK else source_types()
+            known = sorted(SINKS) if loc == _SINK else source_types()
             sentence = str(error)
             if kind not in known:
                 cure = did_you_mean(kind, known) or f"; available: {', '.join(known)}"
@@ -286,9 +287,9 @@ def _configs(data: Mapping[str, Any], origin: Origin, problems: list[Problem]) -
 
 
 def _sink_class(kind: str) -> type[BaseModel]:
-    if (made := SINKS.get(SINK_ALIASES.get(kind, kind))) is None:
+    if kind not in SINKS:
         raise UnknownPluginError(f"no sink {kind!r} is installed")
-    return made[0]
+    return SINKS[kind][0]
 
 
 def _missing_address(config: RestSinkConfig, origin: Origin) -> Iterator[Problem]:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from mlcat_ingest.client.config import SINK_ALIASES, SINKS
+from mlcat_ingest.client.config import SINKS
 from mlcat_ingest.errors import UnknownPluginError
 from mlcat_ingest.metadata_tests.definition import NAMES, UNARY
 from mlcat_ingest.recipe.metadata_test_files import TestInFile
@@ -31,7 +31,7 @@ def json_schema(*, plugins: bool = True) -> dict[str, Any]:
     Wherever a value is narrower than text, a text with `${...}` in it is allowed as well.
     """
     sources = _source_models(source_types() if plugins else sorted(SOURCES))
-    sinks = {name: SINKS[SINK_ALIASES.get(name, name)][0] for name in (*SINKS, *SINK_ALIASES)}
+    sinks = {name: model for name, (model, _) in SINKS.items()}
     models: dict[type[BaseModel], None] = dict.fromkeys(
         [Recipe, *(model for model in sources.values() if model), *sinks.values()]
     )
