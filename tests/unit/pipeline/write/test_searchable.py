@@ -52,7 +52,12 @@ def test_what_a_person_adds_while_it_is_written_once_more_is_not_lost(tmp_path: 
     put_terms(sink, "a")
     sink.not_indexed = [LOST]
     edits = iter([("a", "b")])
-    sink.before_write = lambda _: next((put_terms(sink, *names) for names in edits), None)
+
+    def edit(_: object) -> None:
+        for names in edits:
+            put_terms(sink, *names)
+
+    sink.before_write = edit
     assert recipe.report(full=True).notes["written_again"] == 1
     assert sink.stored[LOST]["glossaryTerms"] == terms("a", "b")
 
