@@ -482,37 +482,3 @@ def _readable(infos: Mapping[str, Aspect]) -> "tuple[list[MetadataTest], dict[st
             else:
                 tests.append(test)
     return tests, unevaluated
-
-
-class FallbackEvaluator(Evaluates):
-    """Has the service evaluate, and the client from when the service lacks the call."""
-
-    def __init__(self, service: Evaluates, client: Evaluates) -> None:
-        """Ask `service` until it lacks the call, then `client`."""
-        self._service = service
-        self._client = client
-        self._lacks_call: str | None = None
-
-    @property
-    def uses_client(self) -> bool:
-        """True once it is known that the service lacks the call."""
-        return self._lacks_call is not None
-
-    def evaluate_batch(
-        self, urns: Sequence[str], *, should_push: bool, test_urns: Sequence[str]
-    ) -> Evaluation:
-        """Evaluate the tests of `urns`; raises and costs as the one that is asked."""
-        if self._lacks_call is None:
-            evaluation = self._service.evaluate_batch(
-                urns, should_push=should_push, test_urns=test_urns
-            )
-            if not evaluation.lacks_call:
-                return evaluation
-            if self._lacks_call is None:
-                self._lacks_call = str(evaluation.not_evaluated)
-                log.info("%s: evaluating them in the client", self._lacks_call)
-        evaluation = self._client.evaluate_batch(urns, should_push=should_push, test_urns=test_urns)
-        if evaluation.not_evaluated is None:
-            return evaluation
-        both = f"{self._lacks_call}; in the client: {evaluation.not_evaluated}"
-        return Evaluation(not_evaluated=both, where="client")

@@ -27,7 +27,7 @@ from datahub.ingestion.graph.config import DatahubClientConfig
 from mlcat_ingest.core.environment import require_posix, stop_on_signals
 from mlcat_ingest.errors import MlcatError, RecipeError
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
-from mlcat_ingest.pipeline.report.catalog import failures_of, losses_of, notes_of, unusable_of
+from mlcat_ingest.pipeline.report.catalog import entries_of
 from mlcat_ingest.pipeline.report.render import as_text
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.recipe.draft import draft_of_data
@@ -68,11 +68,12 @@ class MlcatReport(SourceReport):
         self.records = report.records
         self.events_produced = report.proposals_sent
         self.entities = {kind: asdict(counts) for kind, counts in report.entities.items()}
-        for entry in (*failures_of(report), *unusable_of(report), *losses_of(report)):
+        entries = entries_of(report)
+        for entry in entries["failures"] + entries["unusable"] + entries["losses"]:
             self.failure(**_entry(entry))
-        for entry in notes_of(report, warnings=True):
+        for entry in entries["warnings"]:
             self.warning(**_entry(entry))
-        for entry in notes_of(report, warnings=False):
+        for entry in entries["infos"]:
             self.info(**_entry(entry), log=False)
 
     def compute_stats(self) -> None:

@@ -304,11 +304,10 @@ class Http(Closing):
         *,
         peer: str,
         unavailable: type[RetryableError],
-        options: HttpOptions | None = None,
+        options: HttpOptions,
         backoff_s: float = 0.3,
         reads: bool = False,
     ) -> None:
-        options = options or HttpOptions()
         self.base_url, user_auth = _without_user_info(base_url.rstrip("/"))
         self.peer = peer
         self._unavailable = unavailable

@@ -1,7 +1,7 @@
 """The ledger of a run: the only object that its stages tell what became of records and entities."""
 
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -9,7 +9,6 @@ from mlcat_ingest.client.base import Evaluation
 from mlcat_ingest.links.rules import Links
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.merge.applied import NOTHING
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.outcome import Outcome
 from mlcat_ingest.pipeline.report.tally import Tally
@@ -46,7 +45,9 @@ class Ledger:
         self._tracker = Tracker(self.state, tally.clean)
         self._saving = threading.Lock()
         self.note, self.count = tally.note, tally.count
-        self.lineage, self.state_failed = tally.lineage, tally.state_failed
+        self.state_failed = tally.state_failed
+        self.report = tally.entities
+        """Books in the report alone what became of entities that no row waits for."""
         self.page_mapped, self.folded = self._tracker.touch, self._tracker.fold
 
     def page(
@@ -141,13 +142,6 @@ class Ledger:
             entities.save_bases(one.merged for one in outcomes if not one.was_written)
         self._save_many()
 
-    def report(self, outcomes: Sequence[Outcome], counted: Mapping[str, str] = NOTHING) -> None:
-        """Book in the report alone what became of entities that no row waits for.
-
-        Those that are `counted` already, as this says by URN, do not count twice.
-        """
-        self._tally.entities(outcomes, counted)
-
     def shown(self, outcomes: Sequence[Outcome]) -> None:
         """Book the writes of verdicts on entities that are settled: their bases, and their ends.
 
@@ -224,7 +218,7 @@ class Ledger:
         """Have the next full pass compare every entity by its values."""
         self._flush()
         own = self.state.database
-        own.save((records.DELETE_STAMPS, [(own.recipe, own.sink)]))
+        own.save((records.DELETE_STAMPS, [own.key]))
 
     def close(self, *, complete: bool) -> None:
         """Save what waits, and end the dead letters of a `complete` run, or of one that failed.
@@ -232,4 +226,4 @@ class Ledger:
         It comes before the state is closed.
         """
         self.begin(())
-        self._tally.close(complete=complete)
+        self._tally.letters.close(complete=complete)

@@ -52,7 +52,13 @@ from mlcat_ingest.pipeline.removal.unlisted import silent_writers
 from mlcat_ingest.pipeline.report.catalog import RecipeListing, publish, system_metadata
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.report.progress import OnProgress
-from mlcat_ingest.pipeline.report.report import PassSummary, Report, Verdict, failure_of
+from mlcat_ingest.pipeline.report.report import (
+    LineageSummary,
+    PassSummary,
+    Report,
+    Verdict,
+    failure_of,
+)
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.state.session import StateSession
@@ -142,6 +148,7 @@ class PipelineRun:
         self._failed: list[PassSummary] = []
         self._why_unread = "not read: the run ended before it"
         self._verdict: Verdict | None = None
+        self._datasets = LineageSummary()
 
         gate, spec, merge = options.quality_gate, recipe.evaluate, self._merge
         self._gate = None if gate is None else QualityGate(gate, sink, spec.test_urns)
@@ -251,7 +258,7 @@ class PipelineRun:
         self._chunks.close()
         wait(workers)
         self._evaluator.flush()
-        self._ledger.lineage(self._lineage.finish())
+        self._datasets = self._lineage.finish()
         if failure is None and (over_limit or isinstance(self._options.scope, Shards)):
             self._evaluator.catch_up(self._state.partition_passes())
         self._delivery.finish()
@@ -368,6 +375,7 @@ class PipelineRun:
             error=error,
             finished=finished,
             gate=self._verdict,
+            lineage=self._datasets,
             group_page=self._context.sink.facts.group_page,
         )
 

@@ -9,7 +9,6 @@ import pytest
 from mlcat_ingest.client.base import Evaluation, StoredEntity, TestOutcome
 from mlcat_ingest.client.evaluator import (
     ClientEvaluator,
-    FallbackEvaluator,
     WrittenEntity,
     _NeighbourCache,
     _WrittenEntities,
@@ -263,26 +262,3 @@ def test_the_cache_keeps_no_more_than_its_size() -> None:
     assert sink.reads == [[A], [B], [A]]
     cache.forget([A])
     assert cache.read([A], ["ownership"]) == {A: {}}
-
-
-@dataclass
-class Service(FakeSink):
-    """Evaluates nothing."""
-
-    lacks_call: bool = False
-
-    def evaluate_batch(
-        self, urns: Sequence[str], *, should_push: bool, test_urns: Sequence[str]
-    ) -> Evaluation:
-        super().evaluate_batch(urns, should_push=should_push, test_urns=test_urns)
-        return Evaluation(not_evaluated="no", lacks_call=self.lacks_call)
-
-
-@pytest.mark.parametrize(("lacks_call", "used"), [(True, "client"), (False, "service")])
-def test_only_a_service_without_the_call_is_not_asked_again(*, lacks_call: bool, used: str) -> None:
-    service = Service(lacks_call=lacks_call)
-    evaluator = FallbackEvaluator(service, ClientEvaluator(a_sink()))
-    for _ in range(2):
-        found = evaluator.evaluate_batch([A], should_push=False, test_urns=[NAMED])
-        assert found.where == used
-    assert len(service.evaluations) == (1 if lacks_call else 2)

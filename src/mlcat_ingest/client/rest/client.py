@@ -167,13 +167,16 @@ class CatalogClient(AspectReader, Emitter, Closing):
     def read_many(
         self, urns: Sequence[str], aspects: Collection[str]
     ) -> dict[str, dict[str, StoredAspect]]:
-        """Return the stored `aspects` by URN. See `AspectReader.read_many`.
+        """Return the stored `aspects` by URN; URNs that have none of them are left out.
 
         Raises:
             RecipeError: one is of an environment that the service cannot have entities of.
+
+        Cost: one request for a batch of URNs of one entity type; one a URN, over all connections,
+        where the service has no batch read.
         """
         self._refuse_environments(urns)
-        return super().read_many(urns, aspects)
+        return self._read(urns, aspects, values=True)
 
     def write(self, proposals: Sequence[Proposal]) -> list[AspectRejectedError]:
         """Write many and return those refused. See `Emitter.write`.

@@ -200,8 +200,14 @@ class Emitter:
         while waiting:
             part = waiting.popleft()
             reply = self._post(part, whole=part is batch)
-            is_fault = self._may_be_a_records_fault(reply)
-            if not (is_fault or _refuses_content(reply) or self._denies_some(reply)):
+            is_fault = _is_fault(reply) and self._faults < _FAULTS
+            self._faults = self._faults + 1 if is_fault else 0
+            refuses_content = _refuses_content(reply)
+            is_denied = reply.status == HTTPStatus.FORBIDDEN and not refuses_content
+            self._denials += is_denied and not self._took
+            # The token may not write some of it, but perhaps the others.
+            denies_some = is_denied and self._denials <= _DENIALS
+            if not (is_fault or refuses_content or denies_some):
                 self._accept_part(part, reply)
                 continue
             refused, halves = _split(part, reply)
@@ -243,17 +249,6 @@ class Emitter:
             time.sleep(RESEND_PAUSE_S)
             reply = self._connection.request("POST", _MANY, body, is_unacknowledged)
         return reply
-
-    def _may_be_a_records_fault(self, reply: Reply) -> bool:
-        is_fault = _is_fault(reply) and self._faults < _FAULTS
-        self._faults = self._faults + 1 if is_fault else 0
-        return is_fault
-
-    def _denies_some(self, reply: Reply) -> bool:
-        """Return whether the token may not write some of a request, but perhaps the others."""
-        is_denied = reply.status == HTTPStatus.FORBIDDEN
-        self._denials += is_denied and not self._took
-        return is_denied and self._denials <= _DENIALS
 
     def _refusals(
         self, proposals: Iterable[Proposal], reply: Reply

@@ -14,9 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Final, NoReturn
 
-from mlcat_ingest.client.base import Evaluation, TestOutcome
+from mlcat_ingest.client.base import Evaluation, Reads, TestOutcome
 from mlcat_ingest.client.rest.connection import Connection
-from mlcat_ingest.client.rest.reader import AspectReader
 from mlcat_ingest.client.rest.responses import NO_SUCH_CALL, REFUSED_CONTENT
 from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import CatalogRequestError
@@ -46,7 +45,7 @@ class ServiceEvaluator:
     gives the same reason. An entity without a result is left out, never counted as passed.
     """
 
-    def __init__(self, connection: Connection, reader: AspectReader) -> None:
+    def __init__(self, connection: Connection, reader: Reads) -> None:
         self._connection = connection
         self._reader = reader
         self._lock = threading.Lock()

@@ -64,16 +64,6 @@ class AspectReader:
                     return value
         raise _unknown_shape(reply)
 
-    def read_many(
-        self, urns: Sequence[str], aspects: Collection[str]
-    ) -> dict[str, dict[str, StoredAspect]]:
-        """Return the stored `aspects` by URN; URNs that have none of them are left out.
-
-        Cost: one request for a batch of URNs of one entity type; one a URN, over all connections,
-        where the service has no batch read.
-        """
-        return self._read(urns, aspects, values=True)
-
     def read_stamps(
         self, urns: Sequence[str], aspects: Collection[str]
     ) -> dict[str, dict[str, str | None]]:

@@ -4,20 +4,15 @@ Tests of a recipe's files are created where the catalog lacks them, else compare
 a model say becomes tags of its run or version, where the recipe asks for it.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from mlcat_ingest.client.base import (
-    CANNOT_ANSWER,
-    Catalog,
-    Evaluates,
-    Evaluation,
-    TestOutcome,
-)
-from mlcat_ingest.client.evaluator import ClientEvaluator, FallbackEvaluator
+from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog, Evaluation, TestOutcome
+from mlcat_ingest.client.evaluator import ClientEvaluator
 from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.core.text import json_or_none
 from mlcat_ingest.errors import AspectChangedError, RecipeError, SourceUnavailableError
@@ -36,6 +31,8 @@ from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.recipe.metadata_test_files import FileTest, read_test_files
 from mlcat_ingest.recipe.model import EvaluateSpec
 from mlcat_ingest.sources.base import EntityTags, Source
+
+log = logging.getLogger(__name__)
 
 _MODEL: Final = "mlModel"
 _TEST: Final = "urn:li:test:"
@@ -235,11 +232,12 @@ class Evaluator:
         self._file_tests: Mapping[str, Aspect] = {}
         self._lock = threading.Lock()
         self._waiting: list[str] = []
+        self._service = context.sink.evaluator
         self._client = ClientEvaluator(context.sink)
-        self._fallback = FallbackEvaluator(context.sink.evaluator, self._client)
-        self._evaluates: Evaluates = context.sink.evaluator
-        if spec.where != "service" and context.sink.facts.keeps:
-            self._evaluates = self._client if spec.where == "client" else self._fallback
+        self._may_use_client = spec.where != "service" and context.sink.facts.keeps
+        self._uses_client = self._may_use_client and spec.where == "client"
+        self._lacks_call = ""
+        """How the service said that it lacks the call, for which the client is used."""
         self._over = not spec.enabled
         if self._over:
             self._stop("switched off in the recipe")
@@ -266,11 +264,6 @@ class Evaluator:
     def _stop(self, reason: str) -> None:
         self._over = True
         self._context.ledger.evaluated(Evaluation(not_evaluated=reason))
-
-    @property
-    def _client_evaluates(self) -> bool:
-        chosen = self._evaluates
-        return chosen is self._client or (chosen is self._fallback and self._fallback.uses_client)
 
     def add(self, urns: Iterable[str]) -> None:
         """Take URNs that were written, and evaluate each batch that they fill."""
@@ -304,7 +297,7 @@ class Evaluator:
         gone = {"rejected", "left_out"}
         here = [one for one in outcomes if one.kind not in gone and not one.merged.is_removed]
         written = [outcome for outcome in here if outcome.was_written]
-        if self._client_evaluates and not self._over:
+        if self._uses_client and not self._over:
             self._client.keep_written(
                 {one.urn: _written_aspects(one.merged) for one in written if one.exact}
             )
@@ -363,9 +356,8 @@ class Evaluator:
         if self._over or not passes:
             return None
         known = None
-        may_use_client = self._evaluates in (self._client, self._fallback)
-        earlier = may_use_client and any(part.tests.partition(_SHOWN)[0] for part in passes)
-        if earlier or self._client_evaluates:
+        earlier = self._may_use_client and any(part.tests.partition(_SHOWN)[0] for part in passes)
+        if earlier or self._uses_client:
             tests = self._client.tests(self._spec.test_urns)
             self._context.ledger.evaluated(Evaluation(unevaluated=tests.unevaluated))
             known = tests.digest if tests.problem is None else None
@@ -377,13 +369,31 @@ class Evaluator:
         parts = self._context.state.partition_passes()
         return bool(self._spec.verdicts.digest) or any(_SHOWN in part.tests for part in parts)
 
+    def _ask(self, batch: list[str]) -> Evaluation:
+        """Have the service evaluate, or the client: from the start, or once that lacks the call."""
+        how: dict[str, Any] = {
+            "should_push": self._spec.should_push,
+            "test_urns": self._spec.test_urns,
+        }
+        if not self._uses_client:
+            evaluation = self._service.evaluate_batch(batch, **how)
+            if not (evaluation.lacks_call and self._may_use_client):
+                return evaluation
+            if not self._uses_client:
+                self._lacks_call = str(evaluation.not_evaluated)
+                log.info("%s: evaluating them in the client", self._lacks_call)
+                self._uses_client = True
+        evaluation = self._client.evaluate_batch(batch, **how)
+        if evaluation.not_evaluated is None or not self._lacks_call:
+            return evaluation
+        both = f"{self._lacks_call}; in the client: {evaluation.not_evaluated}"
+        return Evaluation(not_evaluated=both, where="client")
+
     def _evaluate(self, batch: list[str]) -> None:
         self._context.cancellation.check()
         evaluation = Evaluation()
         if not self._over:
-            evaluation = self._evaluates.evaluate_batch(
-                batch, should_push=self._spec.should_push, test_urns=self._spec.test_urns
-            )
+            evaluation = self._ask(batch)
             self._over |= evaluation.not_evaluated is not None
         outcomes = evaluation.outcomes
         without = {urn for urn in batch if urn not in outcomes} if self._complete else set[str]()

@@ -239,6 +239,9 @@ class _Merge:
         has_content = any(name != STATUS for name in self._entity.aspects)
         if has_content:
             self._put_properties()
+        writer, base = self._rules.writer, ""
+        if writer is not None and self._entity.entity_type in BASE_IN_STATE:
+            base = encode({**self._ours, **self._applied}, writer.id)
         return MergedEntity(
             self._entity,
             self._stored,
@@ -246,19 +249,13 @@ class _Merge:
             tuple(self._proposals),
             without_base=bool(self._stored)
             and has_content
-            and self._rules.writer is not None
+            and writer is not None
             and self._bases.ours is None,
             kept_aspects=tuple(self._kept),
             notes=tuple(self._notes),
-            writer=self._rules.writer,
-            base=self._base_for_state(),
+            writer=writer,
+            base=base,
         )
-
-    def _base_for_state(self) -> str:
-        writer = self._rules.writer
-        if writer is None or self._entity.entity_type not in BASE_IN_STATE:
-            return ""
-        return encode({**self._ours, **self._applied}, writer.id)
 
     def _note_others(self, writer: Writer) -> None:
         """Note the other writers that leave it open whose the entity is."""

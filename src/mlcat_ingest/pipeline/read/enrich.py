@@ -79,26 +79,23 @@ class Enricher:
             unruled = entity.only_if_absent or entity_type in BORROWED
             if unruled or properties_aspect(entity_type) not in entity.aspects:
                 yield entity
-            else:
-                yield from self._enrich(entity, entity_type)
-
-    def _enrich(self, entity: Entity, entity_type: str) -> Iterator[Entity]:
-        empty, rules = self._types.get(entity_type) or self._rules_of(entity_type)
-        aspects = {**empty, **entity.aspects}
-        notes, adds_only = entity.notes, entity.adds_only
-        for holds, additions, unfit in rules:
-            if not holds((entity_type, entity)):
                 continue
-            notes += unfit
-            for entry in additions.get(GLOBAL_TAGS, {}).get("tags", ()):
-                (name,) = decoded_parts(entry["tag"])
-                yield Entity(entry["tag"], {TAG_PROPERTIES: {"name": name}}, only_if_absent=True)
-            # What the source did not read is not known to be empty.
-            adds_only |= additions.keys() - aspects.keys()
-            for name, added in additions.items():
-                united = merge_aspect(name, aspects.get(name), added, UNION).value
-                aspects[name] = added if united is None else united
-        yield replace(entity, aspects=aspects, notes=notes, adds_only=adds_only)
+            empty, rules = self._types.get(entity_type) or self._rules_of(entity_type)
+            aspects = {**empty, **entity.aspects}
+            notes, adds_only = entity.notes, entity.adds_only
+            for holds, additions, unfit in rules:
+                if not holds((entity_type, entity)):
+                    continue
+                notes += unfit
+                for tag in additions.get(GLOBAL_TAGS, {}).get("tags", ()):
+                    (name,) = decoded_parts(tag["tag"])
+                    yield Entity(tag["tag"], {TAG_PROPERTIES: {"name": name}}, only_if_absent=True)
+                # What the source did not read is not known to be empty.
+                adds_only |= additions.keys() - aspects.keys()
+                for name, added in additions.items():
+                    united = merge_aspect(name, aspects.get(name), added, UNION).value
+                    aspects[name] = added if united is None else united
+            yield replace(entity, aspects=aspects, notes=notes, adds_only=adds_only)
 
     def _rules_of(self, entity_type: str) -> _TypeRules:
         """Return what the rules come to for a type, and remember it."""

@@ -60,15 +60,11 @@ class LineageCheck:
         Cost: memory for 20,000 URNs at most.
         """
         for entity in entities if self._enabled else ():
-            if not marks_removed(entity):
-                for urn in datasets_of(entity):
-                    self._note(urn)
-
-    def _note(self, urn: str) -> None:
-        if urn in self._models or len(self._models) < MOST:
-            self._models[urn] = self._models.get(urn, 0) + 1
-        else:
-            self._beyond = True
+            for urn in () if marks_removed(entity) else datasets_of(entity):
+                if urn in self._models or len(self._models) < MOST:
+                    self._models[urn] = self._models.get(urn, 0) + 1
+                else:
+                    self._beyond = True
 
     def finish(self) -> LineageSummary:
         """Look up the noted datasets. A look-up that fails does not fail the run.

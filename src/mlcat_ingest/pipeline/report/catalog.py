@@ -160,6 +160,7 @@ def source_urn(name: str) -> str:
 
 def _as_json_text(report: Report, listing: RecipeListing) -> str:
     """Return the report as JSON text, in the sections of DataHub's; cut to its numbers if long."""
+    entries = entries_of(report)
     data: dict[str, Any] = {
         "cli": {"cli_version": listing.version},
         "source": {
@@ -167,16 +168,16 @@ def _as_json_text(report: Report, listing: RecipeListing) -> str:
             "report": {
                 "events_produced": report.proposals_sent,
                 "records": report.records,
-                "failures": list(failures_of(report)),
-                "warnings": [*unusable_of(report), *notes_of(report, warnings=True)],
-                "infos": list(notes_of(report, warnings=False)),
+                "failures": entries["failures"],
+                "warnings": entries["unusable"] + entries["warnings"],
+                "infos": entries["infos"],
             },
         },
         "sink": {
             "type": listing.sink,
             "report": {
                 "total_records_written": report.proposals_sent,
-                "failures": list(losses_of(report)),
+                "failures": entries["losses"],
             },
         },
         "mlcat": as_data(report),
@@ -190,39 +191,38 @@ def _as_json_text(report: Report, listing: RecipeListing) -> str:
     return text
 
 
-def failures_of(report: Report) -> Iterator[dict[str, Any]]:
-    """Yield the error that ended a run, and the gate that it did not pass.
+def entries_of(report: Report) -> dict[str, list[dict[str, Any]]]:
+    """Return what a report tells of: lists of entries, by a name each.
 
-    Like all entries of DataHub's reports it has `title`, `message` and `context`, a list of texts.
+    `failures` are the error that ended the run, and the gate that it did not pass; `unusable` the
+    first records that could not be used; `losses` the first entities that the catalog refused, and
+    what it dropped; `warnings` the notes that a person can act on, and `infos` the others. Like all
+    entries of DataHub's reports each has `title`, `message` and `context`, a list of texts.
     """
-    if report.failure is not None:
-        yield _entry(report.failure.kind, str(report.failure))
-    gate = report.gate
+    failure, gate = report.failure, report.gate
+    failures = [] if failure is None else [_entry(failure.kind, str(failure))]
     if gate is not None and not gate.passed:
         what = f"{gate.failing:,} failing, {gate.newly_failing:,} of them newly"
-        yield _entry("metadata tests did not pass", "; ".join([what, *gate.not_evaluated]))
-
-
-def unusable_of(report: Report) -> Iterator[dict[str, Any]]:
-    """Yield the first few records that could not be used."""
-    for record in report.failed_examples:
-        yield _entry("not usable", record.reason, [record.reference])
-
-
-def losses_of(report: Report) -> Iterator[dict[str, Any]]:
-    """Yield the first few entities that the catalog refused, and what it dropped."""
-    for record in report.rejected_examples:
-        yield _entry("refused by the catalog", record.reason, [record.reference])
-    for what, count in report.dropped.items():
-        yield _entry("dropped by the catalog", f"of {count:,}", [what])
-
-
-def notes_of(report: Report, *, warnings: bool) -> Iterator[dict[str, Any]]:
-    """Yield the notes that a person can act on, or with `warnings` false the others."""
-    for kind, count in report.notes.items():
-        if (kind in WARNINGS) == warnings:
-            examples = report.note_examples.get(kind, ())[:EXAMPLES]
-            yield _entry(kind, f"{plural(count, 'time')}", examples)
+        why = "; ".join([what, *gate.not_evaluated])
+        failures.append(_entry("metadata tests did not pass", why))
+    notes = [
+        (kind, _entry(kind, plural(count, "time"), report.note_examples.get(kind, ())[:EXAMPLES]))
+        for kind, count in report.notes.items()
+    ]
+    unusable, refused = report.failed_examples, report.rejected_examples
+    return {
+        "failures": failures,
+        "unusable": [_entry("not usable", one.reason, [one.reference]) for one in unusable],
+        "losses": [
+            *(_entry("refused by the catalog", one.reason, [one.reference]) for one in refused),
+            *(
+                _entry("dropped by the catalog", f"of {count:,}", [what])
+                for what, count in report.dropped.items()
+            ),
+        ],
+        "warnings": [entry for kind, entry in notes if kind in WARNINGS],
+        "infos": [entry for kind, entry in notes if kind not in WARNINGS],
+    }
 
 
 def _entry(title: str, message: str, context: Sequence[str] = ()) -> dict[str, Any]:

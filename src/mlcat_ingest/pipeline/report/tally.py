@@ -21,6 +21,7 @@ from mlcat_ingest.metadata.identity import ABOUT_MANY
 from mlcat_ingest.metadata.labels import label_of, with_label
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.merge.applied import NOTHING
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.outcome import Outcome, Refusal
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
@@ -31,7 +32,6 @@ from mlcat_ingest.pipeline.report.report import (
     EvaluationSummary,
     FailedRecord,
     FeatureSummary,
-    LineageSummary,
     PassSummary,
     Report,
     failure_of,
@@ -74,7 +74,7 @@ class Tally:
         Refused entities and unusable records are written to `letters`, too. Without `run_id` the
         run gets an identifier of its own.
         """
-        self._letters = letters or DeadLetters()
+        self.letters = letters or DeadLetters()
         self._name = name
         self._lock = threading.Lock()
         self._started_at_ms = now_ms()
@@ -94,7 +94,6 @@ class Tally:
         self._rejected: list[FailedRecord] = []
         self._notes: Counter[str] = Counter()
         self._note_examples: dict[str, list[str]] = {}
-        self._lineage = LineageSummary()
         self._linked: Counter[str] = Counter()
         self._links: Counter[str] = Counter()
         self.evaluation = EvaluationSummary()
@@ -103,10 +102,6 @@ class Tally:
     def clean(self, text: str) -> str:
         """Return a text as it is kept and shown: without secrets and control characters."""
         return printable(mask(text))
-
-    def close(self, *, complete: bool) -> None:
-        """Close the dead letters; see `DeadLetters.close`."""
-        self._letters.close(complete=complete)
 
     def count(self, value: str = "", /, **more: int) -> None:
         """Add to the report's counters of these names; `value` is that of a counter's label.
@@ -123,7 +118,7 @@ class Tally:
         """Count a record that could not be mapped."""
         failed = FailedRecord(self.clean(reference), self.clean(reason))
         log.warning("%s could not be used: %s", failed.reference, failed.reason)
-        self._letters.write(reference, reason)
+        self.letters.write(reference, reason)
         self.count(failed_records=1)
         with self._lock:
             if len(self._failed) < EXAMPLES:
@@ -169,7 +164,7 @@ class Tally:
                 self._kinds[hash(urn)] = counted
             self._counts[entity_type, counted] += 1
 
-    def entities(self, outcomes: Sequence[Outcome], counted: Mapping[str, str]) -> None:
+    def entities(self, outcomes: Sequence[Outcome], counted: Mapping[str, str] = NOTHING) -> None:
         """Count entities that the run is done with, and keep what was refused of them.
 
         What `counted` says of one, by URN, was counted before.
@@ -179,7 +174,7 @@ class Tally:
             for note in outcome.merged.notes:
                 about = "" if note.kind in ABOUT_MANY else f"{outcome.urn}: "
                 self.note(note.kind, f"{about}{note.detail}")
-            self._letters.write_refused(outcome)
+            self.letters.write_refused(outcome)
             if outcome.refusals and self._is_news(outcome.refusals[0]):
                 reason = self.clean(str(outcome.refusals[0]))
                 refused.append(FailedRecord(outcome.urn, reason))
@@ -245,11 +240,6 @@ class Tally:
                 self._links["ambiguous"] += len(one.ambiguous)
                 self._links["not_looked_up"] += not one.complete
 
-    def lineage(self, summary: LineageSummary) -> None:
-        """Keep the look-up of the datasets that models used."""
-        with self._lock:
-            self._lineage = summary
-
     def progress(self) -> Progress:
         """Return how far the run is."""
         with self._lock:
@@ -278,7 +268,7 @@ class Tally:
         if error is None and finished:
             error = self._all_denied()
         interrupted = isinstance(error, KeyboardInterrupt)
-        letters = self._letters.path if self._letters.written else None
+        letters = self.letters.path if self.letters.written else None
         with self._lock:
             counters: dict[str, Any] = {
                 name: dict(numbers.most_common()) if "label" in COUNTERS[name] else numbers.total()
@@ -296,7 +286,7 @@ class Tally:
                 changed_groups=len(self._group_hashes),
                 changed_group_urns=tuple(sorted(self._group_urns)),
                 group_page=group_page,
-                dead_letters=self._letters.written,
+                dead_letters=self.letters.written,
                 dead_letter_file=None if letters is None else str(letters),
                 failed_examples=tuple(self._failed),
                 rejected_examples=tuple(
@@ -307,7 +297,6 @@ class Tally:
                 ),
                 notes=dict(self._notes.most_common()),
                 note_examples={kind: tuple(some) for kind, some in self._note_examples.items()},
-                lineage=self._lineage,
                 features=FeatureSummary(dict(self._linked.most_common()), **self._links),
                 evaluation=self.evaluation,
                 interrupted=interrupted,

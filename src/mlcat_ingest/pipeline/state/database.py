@@ -30,7 +30,7 @@ def in_lists(values: Iterable[str]) -> Iterator[list[str]]:
 
 
 class RunDatabase:
-    """The state database as one run uses it, from any thread, for `recipe` and one catalog.
+    """The state database as one run uses it, from any thread; `key` is its recipe and catalog.
 
     There is none before `start`, and after its first failure: that costs the rest of what would be
     remembered, with one warning, and not the run. `failure` is the last failure; there is no
@@ -44,7 +44,7 @@ class RunDatabase:
         self.may_be_replaced = False
         self.on_problem: Callable[[str], object] = str
         self._lock = threading.Lock()
-        self.recipe = self.sink = ""
+        self.key = ("", "")
         self.lasting = True
         self.run_ms = 0
 
@@ -52,7 +52,7 @@ class RunDatabase:
         self, engine: Engine, recipe: str, sink: str, *, lasting: bool = True, run_ms: int = 0
     ) -> None:
         """Use `engine`, for later runs if `lasting`; `run_ms`, by default now, names the run."""
-        self.recipe, self.sink = recipe, sink
+        self.key = (recipe, sink)
         self.lasting = lasting
         self.run_ms = run_ms or now_ms()
         self.failure = None

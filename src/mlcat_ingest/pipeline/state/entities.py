@@ -16,7 +16,7 @@ from mlcat_ingest.metadata.urn import PREFIX, entity_type_of
 from mlcat_ingest.pipeline.merge.applied import applied_key, decode, encode, writer_id_of
 from mlcat_ingest.pipeline.merge.entity import MergedEntity, bases_of
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
-from mlcat_ingest.pipeline.outcome import Outcome, Stamps
+from mlcat_ingest.pipeline.outcome import Outcome
 from mlcat_ingest.pipeline.state import records
 from mlcat_ingest.pipeline.state.database import IN_LIST, RunDatabase
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
@@ -140,7 +140,14 @@ class KnownEntities:
             and writer.is_own(writer_id_of(custom[key]))
         }
         stamped = f"SELECT urn, base, stamps {_OWN} AND base <> '' AND stamps <> '' AND urn IN ?"
-        known = self._database.select(_stamped, stamped, *self._own, among=held) if held else ()
+        if not held:
+            return stored
+        known = self._database.select(
+            lambda urn, text, stamps: (urn, text, loads(stamps)),
+            stamped,
+            *self._database.key,
+            among=held,
+        )
         for urn, text, stamps in known:
             name, main = held[urn]
             if is_before(main.stamp, stamps.get(name)):
@@ -156,11 +163,7 @@ class KnownEntities:
     def _urns_of(
         self, statement: str, *values: object, among: Iterable[str] | None = None
     ) -> list[str]:
-        return self._database.select(str, statement, *self._own, *values, among=among)
-
-    @property
-    def _own(self) -> tuple[str, str]:
-        return self._database.recipe, self._database.sink
+        return self._database.select(str, statement, *self._database.key, *values, among=among)
 
     def save_bases(self, unchanged: Iterable[MergedEntity]) -> None:
         """Keep the bases of entities that the catalog holds as they are."""
@@ -169,7 +172,7 @@ class KnownEntities:
 
     def _rows(self, rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         # In one order, so that two writers never wait for each other.
-        return [(*self._own, *row) for row in sorted(rows)]
+        return [(*self._database.key, *row) for row in sorted(rows)]
 
     def begin(self, urns: Collection[str], rows: Sequence[RecordRow] = ()) -> set[str]:
         """Keep that `urns` are about to be written, and `rows`; a run that is killed leaves them.
@@ -291,20 +294,20 @@ class KnownEntities:
         )
         with self._database.transaction() as connection:
             known = _test_outcomes(connection)
-            rows = connection.execute(statement, self._database.run_ms, *self._own)
+            rows = connection.execute(statement, self._database.run_ms, *self._database.key)
             return [(_result(known, *key), count) for *key, count in rows]
 
     def count_without_result(self) -> int:
         """Return how many entities this run has no result for."""
         statement, run_ms = f"SELECT count(*) {_WITHOUT}", self._database.run_ms
         with self._database.transaction() as connection:
-            return int(connection.scalar(statement, *self._own, run_ms))
+            return int(connection.scalar(statement, *self._database.key, run_ms))
 
     def without_result(self) -> Iterator[str]:
         """Yield the entities that this run has no result for, in the order of their URNs."""
         statement, run_ms = f"SELECT urn {_WITHOUT} ORDER BY urn", self._database.run_ms
         with self._database.transaction() as connection:
-            yield from connection.scalars(statement, *self._own, run_ms, stream=True)
+            yield from connection.scalars(statement, *self._database.key, run_ms, stream=True)
 
     def with_result(
         self, match: Callable[[TestOutcome], bool]
@@ -323,7 +326,7 @@ class KnownEntities:
                 f"SELECT urn, result, before, run_ms = ? {_EVALUATED}"
                 f"{' AND result IN ?' if few else ''} ORDER BY urn"
             )
-            values = self._database.run_ms, *self._own, *few
+            values = self._database.run_ms, *self._database.key, *few
             for urn, now, before, fresh in connection.execute(statement, *values, stream=True):
                 if now in ids:
                     yield urn, _result(known, now, before, fresh)
@@ -353,10 +356,6 @@ class KnownEntities:
             if left and self._database.engine is not None:
                 yield left
             kind, last, _ = rows[-1]
-
-
-def _stamped(urn: str, base: str, stamps: str) -> tuple[str, str, Stamps]:
-    return urn, base, loads(stamps)
 
 
 def _unrefused(kind: str, id_: str, urns: str, reason: str) -> tuple[str, str, list[str]]:

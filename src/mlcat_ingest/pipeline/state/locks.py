@@ -11,9 +11,9 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, Self
 
 from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.core.text import utc_second
@@ -53,6 +53,11 @@ class Holder:
     pid: int
     host: str
     since_ms: int
+
+    @classmethod
+    def here(cls) -> Self:
+        """Return this process as a holder from now on."""
+        return cls(os.getpid(), socket.gethostname(), now_ms())
 
     def __str__(self) -> str:
         """Return the holder as words for the user."""
@@ -136,7 +141,7 @@ def _holder_in(path: Path) -> Holder | None:
 
 def _take_file(path: Path, recipe: str) -> FileLock:
     try:
-        lock = FileLock.take(path, _this_process())
+        lock = FileLock.take(path, asdict(Holder.here()))
     except OSError as error:
         raise StateUnavailableError(
             f"the lock file {path} cannot be created: {error.strerror}",
@@ -145,10 +150,6 @@ def _take_file(path: Path, recipe: str) -> FileLock:
     if lock is None:
         raise _locked(recipe, _holder_in(path))
     return lock
-
-
-def _this_process() -> dict[str, Any]:
-    return {"pid": os.getpid(), "host": socket.gethostname(), "since_ms": now_ms()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +169,8 @@ class _AdvisoryLock:
             if not connection.scalar(_TRY_LOCK, _key(recipe)):
                 return None
             connection.execute(_DELETE_HOLDER, recipe)
-            process = _this_process()
-            connection.execute(
-                "INSERT INTO state_holder (recipe, pid, host, since_ms) VALUES (?, ?, ?, ?)",
-                *(recipe, process["pid"], process["host"], process["since_ms"]),
-            )
+            insert = "INSERT INTO state_holder (recipe, pid, host, since_ms) VALUES (?, ?, ?, ?)"
+            connection.execute(insert, recipe, *astuple(Holder.here()))
             unless_taken.pop_all()
         return cls(connection, engine, recipe)
 

@@ -44,7 +44,7 @@ _COUNTS: Final = (
 # Tables whose rows name their recipe and catalog.
 _OF_RECIPE: Final = ("state_part", "state_entity")
 _WRITER: Final = "state_writer"
-_SAVE_WRITER: Final = f"INSERT INTO {_WRITER} (recipe, id, adopted) VALUES (?, ?, ?)"
+SAVE_WRITER: Final = f"INSERT INTO {_WRITER} (recipe, id, adopted) VALUES (?, ?, ?)"
 
 _COPY_TIMEOUT_S: Final = 60.0
 _COPIED_ROWS: Final = 1_000
@@ -155,20 +155,12 @@ def writer_ids(connection: SqlConnection, recipe: str) -> list[str]:
     return list(connection.scalars(statement, recipe))
 
 
-def first_writer_id(connection: SqlConnection, recipe: str, new: str) -> list[str]:
-    """Return the writer ids of a recipe, which are `new` alone where there were none."""
-    known = writer_ids(connection, recipe)
-    if not known:
-        connection.execute(_SAVE_WRITER, recipe, new, 0)
-    return known or [new]
-
-
 def writer_rows(writer: Writer) -> tuple[Rows, Rows]:
     """Return what to save of the ids of a recipe's writer; they outlive `delete_recipe`."""
     ids = {**dict.fromkeys(writer.adopted, 1), writer.id: 0}
     return (
         (f"DELETE FROM {_WRITER} WHERE recipe = ?", [(writer.name,)]),
-        (_SAVE_WRITER, [(writer.name, id_, adopted) for id_, adopted in ids.items()]),
+        (SAVE_WRITER, [(writer.name, id_, adopted) for id_, adopted in ids.items()]),
     )
 
 

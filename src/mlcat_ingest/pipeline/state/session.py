@@ -100,7 +100,11 @@ def shared_writer_ids(url: str, recipe: str) -> Sequence[str]:
         with ExitStack() as opened, translate_errors(engine):
             opened.callback(engine.dispose)
             connection = opened.enter_context(engine.transaction(write=True))
-            return partitions.first_writer_id(connection, recipe, _new_writer_id())
+            known = partitions.writer_ids(connection, recipe)
+            if not known:
+                known = [_new_writer_id()]
+                connection.execute(partitions.SAVE_WRITER, recipe, *known, 0)
+            return known
     except StateUnavailableError as error:
         log.warning("writing without a writer id, so nothing can be removed: %s", error)
         return ()
@@ -446,21 +450,21 @@ class StateSession:
         if self._engine is not None:
             own = self.database
             with own.transaction() as connection:
-                yield from records.urns_of(connection, own.recipe, own.sink)
+                yield from records.urns_of(connection, *own.key)
 
     def invalidate(self) -> None:
         """Have the next run read and compare everything, even if this process is killed."""
         if self._engine is not None:
             own = self.database
             with own.transaction(write=True) as connection:
-                partitions.invalidate(connection, own.recipe, own.sink)
+                partitions.invalidate(connection, *own.key)
 
     def delete(self) -> None:
         """Delete what is kept for this catalog; what is kept for others stays."""
         if self._engine is not None:
             own = self.database
             with own.transaction(write=True) as connection:
-                partitions.delete_recipe(connection, own.recipe, own.sink)
+                partitions.delete_recipe(connection, *own.key)
 
     def close(self) -> None:
         """Release the lock; safe to call twice.

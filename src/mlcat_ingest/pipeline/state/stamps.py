@@ -14,11 +14,11 @@ from typing import Any
 from mlcat_ingest.client.base import CANNOT_ANSWER, StoredAspect, each_type, stamp_of
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.metadata.codec import loads
-from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.outcome import Stamps
+from mlcat_ingest.pipeline.state.records import RecordRow
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,10 @@ def stamps_of(
     }
     for name, proposal in written.items():
         if proposal.change_type != "DELETE":
-            known[name] = _stamp_after(proposal, merged.stored.get(name), system_metadata)
+            number = read_number(merged.stored.get(name))
+            if number is None or proposal.headers is None:
+                return None
+            known[name] = stamp_of(str(number + 1), system_metadata)
     return None if None in known.values() else stamps | known
 
 
@@ -80,35 +83,32 @@ def _numbers_in(stamp: str | None) -> tuple[int, int]:
     return (int(words[0]), int(words[1])) if is_known else (0, 0)
 
 
-def _stamp_after(
-    proposal: Proposal, before: StoredAspect | None, system_metadata: Mapping[str, Any] | None
-) -> str | None:
-    number = read_number(before)
-    if number is None or proposal.headers is None:
-        return None
-    return stamp_of(str(number + 1), system_metadata)
+def without_old_stamps(
+    rows: Sequence[RecordRow | None], read: ReadStamps
+) -> list[RecordRow | None]:
+    """Return `rows`, without stamps where the catalog does not hold the entities as they were.
 
-
-def matching(kept: Sequence[str], read: ReadStamps) -> list[bool]:
-    """Return for each record, by what is kept of its stamps, if the catalog has the same ones.
-
-    An entity without stamps only has to exist. None matches where the catalog cannot tell.
+    An entity without stamps only has to exist. None is as it was where the catalog cannot tell.
 
     Cost: one request for a batch of entities of a type.
     """
-    records: list[Mapping[str, Stamps]] = [loads(text) for text in kept]
+    kept: list[Mapping[str, Stamps]] = [
+        loads(row.aspect_stamps) if row and row.aspect_stamps else {} for row in rows
+    ]
     names: defaultdict[str, set[str]] = defaultdict(set)
-    for urn, stamps in (item for record in records for item in record.items()):
+    for urn, stamps in (item for record in kept for item in record.items()):
         entity_type = entity_type_of(urn)
         names[entity_type].update(stamps or (key_aspect_name(entity_type),))
     try:
-        stored = each_type(read, chain.from_iterable(records), names.__getitem__)
+        stored = each_type(read, chain.from_iterable(kept), names.__getitem__)
     except CANNOT_ANSWER as error:
         log.info("stamps cannot be read, so values are compared: %s", error)
-        return [False] * len(records)
+        return [row and row._replace(aspect_stamps="") for row in rows]
     return [
-        all(_is_same(urn, stamps, stored.get(urn, {})) for urn, stamps in record.items())
-        for record in records
+        row
+        if all(_is_same(urn, stamps, stored.get(urn, {})) for urn, stamps in record.items())
+        else row and row._replace(aspect_stamps="")
+        for row, record in zip(rows, kept, strict=True)
     ]
 
 

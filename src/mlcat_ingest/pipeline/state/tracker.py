@@ -14,7 +14,7 @@ from mlcat_ingest.pipeline.state import records
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.state.records import RecordRow
 from mlcat_ingest.pipeline.state.session import StateSession
-from mlcat_ingest.pipeline.state.stamps import ReadStamps, matching
+from mlcat_ingest.pipeline.state.stamps import ReadStamps, without_old_stamps
 from mlcat_ingest.sources.base import Page, RecordVersion
 
 _EXISTS: Final[Stamps] = {}
@@ -148,7 +148,7 @@ class Tracker:
         }
         rows = [version and known.get((version.kind, version.id)) for version in versions]
         if part.full is not None:
-            rows = _with_matching_stamps(rows, read_stamps)
+            rows = without_old_stamps(rows, read_stamps)
         same = self._same_rows(part, versions, rows)
         changed: list[tuple[Any, TrackedRecord | None]] = []
         urns: list[str] = []
@@ -316,15 +316,3 @@ def _content(entity: Entity) -> list[object]:
     """Return all of an entity that its merge depends on; aspects count in their order."""
     how = entity.only_if_absent, sorted(entity.adds_only), entity.formerly
     return [entity.urn, *how, *entity.aspects.items()]
-
-
-def _with_matching_stamps(
-    rows: Sequence[RecordRow | None], read_stamps: ReadStamps
-) -> list[RecordRow | None]:
-    """Return `rows`, without stamps where the catalog does not hold the entities as they were."""
-    kept = [row.aspect_stamps for row in rows if row is not None and row.aspect_stamps]
-    same = iter(matching(kept, read_stamps))
-    return [
-        row and (row if not row.aspect_stamps or next(same) else row._replace(aspect_stamps=""))
-        for row in rows
-    ]

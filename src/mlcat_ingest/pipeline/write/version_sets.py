@@ -17,6 +17,7 @@ Source: `VersionPropertiesSideEffect`, `VersionPropertiesValidator`,
 
 import logging
 import threading
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -105,7 +106,7 @@ class LatestVersions:
         self._context = context
         self._delivery = make_delivery(context, self._merge)
         self._lock = threading.Lock()
-        self._sets: dict[str, _VersionSet] = {}
+        self._sets: defaultdict[str, _VersionSet] = defaultdict(_VersionSet)
         self._expected: dict[str, str] = {}
         self._waiting: dict[str, dict[str, MergedEntity]] = {}
         self._sent: dict[str, MergedEntity] = {}
@@ -127,12 +128,18 @@ class LatestVersions:
         Cost: two reads where there is such a set.
         """
         with self._lock:
-            unknown = [urn for urn in set(map(_set_of, versions)) if self._set(urn).latest is None]
-        latest = self._sort_ids(unknown)
+            unknown = [urn for urn in set(map(_set_of, versions)) if self._sets[urn].latest is None]
+        sort_ids: dict[str, str] = {}
+        with suppress(NotAuthorizedError):  # `settle` needs to read them, too, and says so
+            latest = _latest_in(self._read(unknown, VERSION_SET_PROPERTIES))
+            stored = self._read(latest.values(), VERSION_PROPERTIES)
+            for urn, version in latest.items():
+                if VERSION_PROPERTIES in stored.get(version, NOTHING):
+                    sort_ids[urn] = str(stored[version][VERSION_PROPERTIES].value["sortId"])
         with self._lock:
             for urn in unknown:
-                version_set = self._set(urn)
-                version_set.latest = max(version_set.latest or "", latest.get(urn, ""))
+                version_set = self._sets[urn]
+                version_set.latest = max(version_set.latest or "", sort_ids.get(urn, ""))
 
     def hold(self, versions: Iterable[MergedEntity]) -> None:
         """Take versions that are to be written; `ready` returns each in its turn."""
@@ -140,27 +147,12 @@ class LatestVersions:
             for version in versions:
                 self._waiting.setdefault(_set_of(version), {})[version.urn] = version
 
-    def _set(self, urn: str) -> _VersionSet:
-        return self._sets.setdefault(urn, _VersionSet())
-
-    def _sort_ids(self, sets: Iterable[str]) -> dict[str, str]:
-        """Return the sort ids of the latest versions of those `sets` that have one."""
-        with suppress(NotAuthorizedError):  # `settle` needs to read them, too, and says so
-            latest = _latest_in(self._read(sets, VERSION_SET_PROPERTIES))
-            stored = self._read(latest.values(), VERSION_PROPERTIES)
-            return {
-                urn: str(stored[version][VERSION_PROPERTIES].value["sortId"])
-                for urn, version in latest.items()
-                if VERSION_PROPERTIES in stored.get(version, NOTHING)
-            }
-        return {}
-
     def ready(self) -> list[MergedEntity]:
         """Return the versions that may be written now, in the form in which they are sent."""
         found = []
         with self._lock:
             for urn, waiting in list(self._waiting.items()):
-                version_set = self._set(urn)
+                version_set = self._sets[urn]
                 free = [name for name in waiting if self._is_below(version_set, waiting[name])]
                 others = waiting.keys() - free
                 found += [_below_latest(waiting.pop(name)) for name in free]
@@ -189,7 +181,7 @@ class LatestVersions:
                     self._counted[outcome.urn] = outcome.kind
                 sent = self._sent.pop(outcome.urn, None)
                 if sent is not None:
-                    self._note_sent(self._set(_set_of(sent)), sent, outcome)
+                    self._note_sent(self._sets[_set_of(sent)], sent, outcome)
 
     def _note_sent(self, version_set: _VersionSet, sent: MergedEntity, outcome: Outcome) -> None:
         sort_id = _sort_id(sent)
@@ -227,7 +219,7 @@ class LatestVersions:
             self._note_moved(merged, after)
         if removed:
             return
-        version_set = self._set(after["versionSet"])
+        version_set = self._sets[after["versionSet"]]
         version = _Version(str(after["sortId"]), merged.urn)
         version_set.best = max(version_set.best, version)
         if before is None:
@@ -239,7 +231,7 @@ class LatestVersions:
         self._counted[merged.urn] = merged.change
 
     def _note_moved(self, merged: MergedEntity, version: Aspect) -> None:
-        version_set = self._set(version["versionSet"])
+        version_set = self._sets[version["versionSet"]]
         version_set.moved = True
         properties = stored_properties(merged.urn, merged.stored) or NOTHING
         version_set.groups.update(properties.get("groups") or ())
@@ -256,7 +248,7 @@ class LatestVersions:
             # Else the service takes the best version for the latest one, and no other.
             if version_set.moved or version_set.marked != {version_set.best.urn}
         ]
-        self._sets = {}
+        self._sets.clear()
         for batch in chunks(sets, MAX_REQUEST_ITEMS):
             self._settle(dict(batch))
         self._counted = {}

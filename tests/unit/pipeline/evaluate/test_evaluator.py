@@ -1,6 +1,6 @@
 """Who evaluates, what is evaluated anew, and what the client knows without reading it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -123,6 +123,31 @@ def test_a_service_is_not_asked_where_the_client_evaluates(by_client: World) -> 
 def test_a_catalog_that_keeps_nothing_evaluates_by_itself_or_not_at_all(by_client: World) -> None:
     by_client.sink.place = None
     assert by_client.run().evaluated == 3
+    assert len(by_client.sink.evaluations) == 1
+
+
+@dataclass
+class Silent(FakeSink):
+    """Evaluates nothing."""
+
+    lacks_call: bool = False
+
+    def evaluate_batch(
+        self, urns: Sequence[str], *, should_push: bool, test_urns: Sequence[str]
+    ) -> Evaluation:
+        super().evaluate_batch(urns, should_push=should_push, test_urns=test_urns)
+        return Evaluation(not_evaluated="no", lacks_call=self.lacks_call)
+
+
+@pytest.mark.parametrize("lacks_call", [True, False])
+def test_the_client_evaluates_from_when_a_service_lacks_the_call(
+    by_client: World, *, lacks_call: bool
+) -> None:
+    by_client.source.models = {f"m{n}": {HOME: {"name": "m"}} for n in range(250)}
+    stored = by_client.sink.stored
+    by_client.sink = Silent(place="fake://catalog", stored=stored, lacks_call=lacks_call)
+    found = by_client.run(where="auto")
+    assert (found.evaluated, found.not_evaluated) == ((250, None) if lacks_call else (0, "no"))
     assert len(by_client.sink.evaluations) == 1
 
 
