@@ -90,6 +90,15 @@ class FakeSink(RecordingCatalog):
     def evaluator(self) -> Self:
         return self
 
+    def removed(self) -> set[str]:
+        """Return the entities that are marked as removed."""
+        return {urn for urn, one in self.stored.items() if one.get("status", {}).get("removed")}
+
+    def live(self, *words: str) -> set[str]:
+        """Return the others, those that have these words in their URNs."""
+        here = self.stored.keys() - self.removed()
+        return {urn for urn in here if all(word in urn for word in words)}
+
     def requests_made(self) -> int:
         return super().requests_made() + len(self.evaluations)
 

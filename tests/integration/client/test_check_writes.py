@@ -163,23 +163,24 @@ def test_a_test_entity_that_may_not_be_deleted_is_hidden_and_named(lenient: Leni
     assert found[DELETE].hint == f'delete it by hand: datahub delete --urn "{urn}" --hard'
 
 
-def test_a_test_entity_is_not_made_anew_where_it_cannot_be_read(lenient: Lenient) -> None:
-    batch_get = "/openapi/v3/entity/mlModel/batchGet"
-    lenient.service.on("POST", batch_get, Answer(403, {"message": "no reading"}))
-    found = checked(lenient.service.server)
-    assert lenient.stored == {}
-    assert found[DELETE].outcome == "warning"
-    assert "was deleted; reading it back failed" in found[DELETE].detail
+BATCH_GET = "/openapi/v3/entity/mlModel/batchGet"
+READ_BACK = "catalog read after write"
 
 
-def test_a_deletion_that_leaves_it_there(lenient: Lenient) -> None:
-    lenient.service.on("POST", "/entities", Answer(body={"value": {}}))
-    found = checked(lenient.service.server)
-    assert found[DELETE].outcome == "failed"
-    assert "still exists" in found[DELETE].detail
-
-
-def test_a_service_that_writes_later_on(lenient: Lenient) -> None:
-    lenient.service.on("POST", "/aspects", Answer(body={"value": "success"}))
-    found = checked(lenient.service.server)
-    assert found["catalog read after write"].outcome == "failed"
+@pytest.mark.parametrize(
+    ("path", "answer", "finding", "outcome", "words"),
+    [
+        (BATCH_GET, Answer(403), DELETE, "warning", "was deleted; reading it back failed"),
+        ("/entities", Answer(body={"value": {}}), DELETE, "failed", "still exists"),
+        ("/aspects", Answer(body={"value": "success"}), READ_BACK, "failed", "is missing"),
+    ],
+    ids=["may not be read", "is not deleted", "is written later on"],
+)
+def test_a_test_entity_that_is_not_as_it_was_acknowledged(
+    lenient: Lenient, path: str, answer: Answer, finding: str, outcome: str, words: str
+) -> None:
+    lenient.service.on("POST", path, answer)
+    found = checked(lenient.service.server)[finding]
+    assert found.outcome == outcome
+    assert words in found.detail
+    assert bool(lenient.stored) == (path == "/entities"), "it is not made anew"

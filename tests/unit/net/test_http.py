@@ -48,7 +48,6 @@ pytestmark = pytest.mark.process
 SECRET = "hunter2"
 RUNNING = "that it is running and the address is correct"
 DNS = "the address and this machine's DNS"
-PATIENT: dict[str, Any] = {"retries": None, "retry_for_s": 300.0, "backoff_s": 0.3}
 
 
 @pytest.fixture(autouse=True)
@@ -852,48 +851,44 @@ def test_an_error_after_a_garbled_read_is_no_content() -> None:
         assert len(server.requests) == 2
 
 
-def test_credentials_that_were_accepted_are_tried_again_for_a_minute(
-    monkeypatch: pytest.MonkeyPatch,
+PAGE = ServiceAnswer(200, b"<html>Sorry", {"Content-Type": "text/html"})
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (ServiceAnswer(401), r"credentials \(401\); it accepted them until \d\d:\d\d:\d\d"),
+        (PAGE, "web page"),
+    ],
+    ids=["refused credentials", "a proxy's page"],
+)
+def test_what_the_service_itself_would_not_answer_is_tried_again_for_a_minute(
+    clock: Clock, answer: ServiceAnswer, why: str
 ) -> None:
-    clock = Clock.installed(monkeypatch)
-    script = [ServiceAnswer(), *repeat(ServiceAnswer(401), 3), ServiceAnswer(body=b"[1]")]
-    with failing_service(script) as server:
-        http = client(server.url, auth=BearerAuth(SECRET), **PATIENT)
+    with failing_service([ServiceAnswer(), answer, answer, ServiceAnswer(body=b"[1]")]) as server:
+        http = patient(server.url, auth=BearerAuth(SECRET))
         http.request("GET", "/")
         assert http.request("POST", "/", body=b"{}").content == b"[1]"
     begun_s = clock.now_s
-    with failing_service([ServiceAnswer(), ServiceAnswer(401)]) as server:
-        http = client(server.url, auth=BearerAuth(SECRET), **PATIENT)
+    with failing_service([ServiceAnswer(), answer]) as server:
+        http = patient(server.url, auth=BearerAuth(SECRET))
         http.request("GET", "/")
-        until = r"refused the credentials \(401\); it accepted them until \d\d:\d\d:\d\d"
-        with pytest.raises(AuthenticationError, match=until) as refused:
-            http.request("GET", "/")
+        with pytest.raises(AuthenticationError, match=why) as refused:
+            http.request("POST", "/", body=b"{}")
     assert clock.now_s - begun_s == pytest.approx(http_session.MAX_REFUSED_S)
     assert SECRET not in str(refused.value)
 
 
-def test_the_wait_for_an_accepted_token_begins_with_its_first_refusal(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    clock = Clock.installed(monkeypatch)
-
+def test_the_wait_for_an_accepted_token_begins_with_its_first_refusal(clock: Clock) -> None:
     def answer(_: ServiceRequest) -> ServiceAnswer:
         if len(server.requests) == 1:
             return ServiceAnswer()
         return ServiceAnswer(503 if clock.now_s < 1100 else 401 if clock.now_s < 1130 else 200)
 
     with failing_service(answer) as server:
-        http = client(server.url, auth=BearerAuth(SECRET), **PATIENT)
+        http = patient(server.url, auth=BearerAuth(SECRET))
         http.request("GET", "/")
         assert http.request("GET", "/").status == 200
-
-
-def test_a_token_that_was_never_accepted_is_refused_at_once() -> None:
-    with failing_service([ServiceAnswer(401)]) as server:
-        http = client(server.url, auth=BearerAuth(SECRET), **PATIENT)
-        with pytest.raises(AuthenticationError, match="check the token"):
-            http.request("GET", "/")
-    assert len(server.requests) == 1
 
 
 BASIC = {"WWW-Authenticate": 'Basic realm="mlflow"'}
@@ -913,9 +908,10 @@ def test_the_cure_of_a_refusal_is_what_the_server_wants(
     auth: Any, headers: dict[str, str], cure: str
 ) -> None:
     with failing_service([ServiceAnswer(401, headers=headers)]) as server:
-        http = client(server.url, auth=auth, variables=("THE_USER", "THE_PASSWORD"))
+        http = patient(server.url, auth=auth, variables=("THE_USER", "THE_PASSWORD"))
         with pytest.raises(AuthenticationError) as refused:
             http.request("GET", "/")
+    assert len(server.requests) == 1, "they were never accepted"
     hint = str(refused.value.hint)
     assert cure in hint
     assert ("or THE_USER and THE_PASSWORD" in hint) == (cure is WANTS_PASSWORD)
@@ -932,26 +928,6 @@ def test_a_refused_token_is_read_anew_and_the_request_sent_again() -> None:
         tokens.append("gone")
         assert http.request("GET", "/").status == 200
     assert len(server.requests) == 3
-
-
-PAGE = ServiceAnswer(200, b"<html>Sorry", {"Content-Type": "text/html"})
-
-
-def test_a_web_page_after_answers_of_the_service_is_a_proxys_that_passes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    clock = Clock.installed(monkeypatch)
-    with failing_service([ServiceAnswer(), PAGE, PAGE, ServiceAnswer(body=b"[1]")]) as server:
-        http = client(server.url, **PATIENT)
-        http.request("GET", "/")
-        assert http.request("POST", "/", body=b"{}").content == b"[1]"
-    begun_s = clock.now_s
-    with failing_service([ServiceAnswer(), PAGE]) as server:
-        http = client(server.url, **PATIENT)
-        http.request("GET", "/")
-        with pytest.raises(AuthenticationError, match="web page"):
-            http.request("POST", "/", body=b"{}")
-    assert clock.now_s - begun_s == pytest.approx(http_session.MAX_REFUSED_S)
 
 
 @pytest.mark.parametrize("fault", [{"silent": True}, {"cut": 1, "stall": True}])

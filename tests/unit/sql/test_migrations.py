@@ -39,17 +39,19 @@ def test_components_of_one_database_do_not_meet(engine: Engine) -> None:
     engine.dispose()
 
 
-def test_a_newer_database_is_refused_by_name(engine: Engine) -> None:
+@pytest.mark.parametrize(
+    ("known", "error", "words"),
+    [
+        ([FIRST], RecipeError, r"newer version .*: it has 'second'.*upgrade"),
+        ([SECOND, FIRST], ProtocolMismatchError, "are those of no version"),
+    ],
+)
+def test_a_database_of_other_steps_is_refused(
+    engine: Engine, known: list[Migration], error: type[Exception], words: str
+) -> None:
     migrate(engine, "catalog", [FIRST, SECOND])
-    with pytest.raises(RecipeError, match=r"newer version .*: it has 'second'.*upgrade"):
-        migrate(engine, "catalog", [FIRST])
-    engine.dispose()
-
-
-def test_steps_in_another_order_are_refused(engine: Engine) -> None:
-    migrate(engine, "catalog", [FIRST, SECOND])
-    with pytest.raises(ProtocolMismatchError, match="are those of no version"):
-        migrate(engine, "catalog", [SECOND, FIRST])
+    with pytest.raises(error, match=words):
+        migrate(engine, "catalog", known)
     engine.dispose()
 
 

@@ -234,17 +234,23 @@ def test_an_aspect_is_deleted_before_the_others_of_its_entity(
     ]
 
 
-@pytest.mark.parametrize("status", [400, 404, 405])
+@pytest.mark.parametrize(
+    ("status", "words", "reason"),
+    [
+        *((status, "no", "no") for status in (400, 404, 405)),
+        (403, "urn:li:corpuser:u is unauthorized to DELETE it.", "urn:li:corpuser:u lacks Delete"),
+    ],
+)
 def test_an_aspect_that_cannot_be_deleted_keeps_its_entity_as_it_is(
-    service: FakeService, client: CatalogClient, status: int
+    service: FakeService, client: CatalogClient, status: int, words: str, reason: str
 ) -> None:
-    service.on("DELETE", "/openapi/", Answer(status, {"message": "no"}))
+    service.on("DELETE", "/openapi/", Answer(status, {"error": words, "status": status}))
     service.on("POST", MANY, TAKEN)
     gone = Proposal(model_urn("a"), "versionProperties", {}, "DELETE")
     refused = client.write([gone, proposal("a"), proposal("b")])
-    assert [(one.aspect, one.status, one.reason) for one in refused] == [
-        ("versionProperties", status, "an aspect cannot be deleted: no"),
-        ("mlModelProperties", status, "an aspect cannot be deleted: no"),
+    assert [(one.urn, one.aspect, one.status, one.reason) for one in refused] == [
+        (model_urn("a"), aspect, status, f"an aspect cannot be deleted: {reason}")
+        for aspect in ("versionProperties", "mlModelProperties")
     ]
     [batch] = service.to("/aspects")
     assert [one["entityUrn"] for one in batch.json()["proposals"]] == [model_urn("b")]
@@ -414,22 +420,6 @@ def test_one_that_is_denied_names_its_urn(service: FakeService, client: CatalogC
     [refused] = client.write([proposal("a")])
     assert (refused.urn, refused.status) == (model_urn("a"), 403)
     assert refused.hint == "grant the token the missing permission"
-
-
-def test_an_aspect_that_may_not_be_deleted_is_a_refusal_of_its_entity(
-    service: FakeService, client: CatalogClient
-) -> None:
-    service.on("POST", MANY, TAKEN)
-    denied = {"error": "urn:li:corpuser:ann is unauthorized to DELETE entities.", "status": 403}
-    service.on("DELETE", "/openapi/v3/entity", Answer(403, denied))
-    gone = Proposal(model_urn("a"), "ownership", {}, "DELETE")
-    refused = client.write([gone, proposal("a"), proposal("b")])
-    words = "an aspect cannot be deleted: urn:li:corpuser:ann lacks Delete"
-    assert [(one.urn, one.status, one.reason) for one in refused] == [
-        (model_urn("a"), 403, words)
-    ] * 2
-    [written] = service.to("/aspects")
-    assert model_urn("a") not in written.body.decode()
 
 
 # --- refusals that may pass, and those that never do ----------------------------------------------
@@ -623,23 +613,20 @@ def test_a_batch_that_a_proxy_ended_is_not_sent_again(
     assert len(service.to("/aspects")) == 1
 
 
-def test_one_entity_is_sent_again_after_a_gateway_timed_out(
-    service: FakeService, patient: CatalogClient
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(504, b"gateway time-out"),
+        Answer(body=b"<html>Sorry", headers={"Content-Type": "text/html"}),
+    ],
+    ids=["a gateway that timed out", "a web page"],
+)
+def test_one_entity_is_sent_again_after_the_answer_of_a_proxy(
+    service: FakeService, patient: CatalogClient, answer: Answer
 ) -> None:
-    answers = [Answer(504, b"gateway time-out"), Answer(body={"value": "success"})]
-    service.on("POST", MANY, lambda _: answers.pop(0))
+    service.on("POST", MANY, in_turn(answer))
     assert patient.write([proposal()]) == []
     assert len(service.to("/aspects")) == 2
-
-
-def test_a_web_page_in_place_of_an_acknowledgement_is_no_acknowledgement(
-    service: FakeService, patient: CatalogClient
-) -> None:
-    page = Answer(body=b"<html>Sorry", headers={"Content-Type": "text/html"})
-    answers = [page, TAKEN]
-    service.on("POST", MANY, lambda _: answers.pop(0))
-    assert patient.write([proposal()]) == []
-    assert answers == []
 
 
 def test_a_patch_of_what_somebody_has_deleted_is_a_conflict(

@@ -31,11 +31,7 @@ def version_urn(number: str) -> str:
 
 def live(recipe: Recipe) -> set[str]:
     """Return the registered model and its versions that are not removed."""
-    return {
-        urn
-        for urn, aspects in recipe.sink.stored.items()
-        if "model 1" in urn and "Model" in urn and not aspects.get("status", {}).get("removed")
-    }
+    return recipe.sink.live("model 1", "Model")
 
 
 def changes_alone(recipe: Recipe) -> Report:

@@ -26,12 +26,7 @@ def recipe(tmp_path: Path) -> Iterator[Recipe]:
 
 def live(recipe: Recipe) -> set[str]:
     """Return the entities of the workspace that are not removed."""
-    stored = recipe.sink.stored
-    return {
-        urn
-        for urn, aspects in stored.items()
-        if TEAM in urn and "urn:li:tag" not in urn and not aspects.get("status", {}).get("removed")
-    }
+    return {urn for urn in recipe.sink.live(TEAM) if "urn:li:tag" not in urn}
 
 
 def delete_with_content(recipe: Recipe) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.sources.mlflow.values.records import Experiment, Run
-from support.fakes import FakeSink, group_urn, model_urn
+from support.fakes import group_urn, model_urn
 from support.mlflow_history import Recipe, Server
 
 ONE, TWO = "a" * 32, "b" * 32
@@ -34,14 +34,6 @@ def noted(report: Report) -> None:
     assert detail.endswith(("experiments 1 and 2 have this name", "2 and 1 have this name"))
 
 
-def live(sink: FakeSink) -> set[str]:
-    return {
-        urn
-        for urn, aspects in sink.stored.items()
-        if urn.startswith("urn:li:mlModel") and not aspects.get("status", {}).get("removed")
-    }
-
-
 @pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("at", [0, 1])
 def test_the_group_goes_with_the_last_of_them(
@@ -50,20 +42,20 @@ def test_the_group_goes_with_the_last_of_them(
     left = model_urn((TWO, ONE)[at])
     server.delete_experiment(at)
     noted(recipe.ingest(full=full))
-    assert live(recipe.sink) == {IRIS, left}
+    assert recipe.sink.live("urn:li:mlModel") == {IRIS, left}
     server.delete_experiment(1 - at)
     noted(recipe.ingest(full=full))
-    assert live(recipe.sink) == set()
+    assert recipe.sink.live("urn:li:mlModel") == set()
     server.restore_experiment(at)
     noted(recipe.ingest(full=full))
-    assert live(recipe.sink) == {IRIS, model_urn((ONE, TWO)[at])}
+    assert recipe.sink.live("urn:li:mlModel") == {IRIS, model_urn((ONE, TWO)[at])}
 
 
 @pytest.mark.parametrize("at", [0, 1])
 def test_one_of_them_is_deleted_for_good(server: Server, recipe: Recipe, at: int) -> None:
     del server.store.experiments[at], server.store.runs[at]
     report = recipe.ingest(full=True)
-    assert live(recipe.sink) == {IRIS, model_urn((TWO, ONE)[at])}
+    assert recipe.sink.live("urn:li:mlModel") == {IRIS, model_urn((TWO, ONE)[at])}
     assert "experiments_of_one_name" not in report.notes
 
 
@@ -74,10 +66,14 @@ def test_one_of_them_gets_another_name_and_its_old_one_again(
 ) -> None:
     server.experiment(at, name="other")
     recipe.ingest(full=full)
-    assert live(recipe.sink) == {IRIS, group_urn("other"), *map(model_urn, (ONE, TWO))}
+    assert recipe.sink.live("urn:li:mlModel") == {
+        IRIS,
+        group_urn("other"),
+        *map(model_urn, (ONE, TWO)),
+    }
     tags = {"tags": [{"tag": "urn:li:tag:theirs"}]}
     recipe.sink.put(group_urn("other"), "globalTags", tags)
     server.experiment(at, name="iris")
     noted(recipe.ingest(full=full))
-    assert live(recipe.sink) == {IRIS, *map(model_urn, (ONE, TWO))}
+    assert recipe.sink.live("urn:li:mlModel") == {IRIS, *map(model_urn, (ONE, TWO))}
     assert recipe.sink.stored[IRIS]["globalTags"] == tags

@@ -33,10 +33,6 @@ def recipe(server: Server, tmp_path: Path) -> Recipe:
     return recipe
 
 
-def removed(sink: FakeSink) -> set[str]:
-    return {urn for urn, one in sink.stored.items() if one.get("status", {}).get("removed")}
-
-
 def run_urns(*numbers: int) -> set[str]:
     return {model_urn(f"{number:032x}") for number in numbers}
 
@@ -63,13 +59,13 @@ def test_a_run_that_is_gone_is_removed_and_comes_back_with_all_that_was_on_it(
     recipe.sink.put(gone, "ownership", {"owners": [{"owner": PERSON, "type": "NONE"}]})
     server.store.runs = runs[1:]
     recipe.ingest()
-    assert removed(recipe.sink) == set(), "a pass over changes has no proof"
+    assert recipe.sink.removed() == set(), "a pass over changes has no proof"
     report = recipe.ingest(full=True)
-    assert removed(recipe.sink) == {gone}
+    assert recipe.sink.removed() == {gone}
     assert report.entities["mlModel"].removed == 1
     server.store.runs = runs
     assert recipe.ingest(full=True).entities["mlModel"].updated == 1
-    assert removed(recipe.sink) == set()
+    assert recipe.sink.removed() == set()
     assert recipe.sink.stored[gone]["ownership"]["owners"][0]["owner"] == PERSON
 
 
@@ -78,7 +74,7 @@ def test_a_run_that_the_search_does_not_find_is_removed_too(server: Server, reci
     server.store.runs = server.store.runs[1:]
     recipe.sink.not_indexed = {gone}
     recipe.ingest(full=True)
-    assert removed(recipe.sink) == {gone}
+    assert recipe.sink.removed() == {gone}
 
 
 def test_an_empty_listing_and_a_workspace_out_of_sight_are_noted(
@@ -93,7 +89,7 @@ def test_an_empty_listing_and_a_workspace_out_of_sight_are_noted(
         assert report.note_examples["nothing_listed"][0].startswith("MLflow listed no experiment")
         (note,) = report.note_examples["unlisted_kept"]
         assert note.endswith(":team: 33 records of a source that this run did not list")
-    assert removed(recipe.sink) == set()
+    assert recipe.sink.removed() == set()
 
 
 def with_custom(aspect: Aspect, changes: dict[str, str]) -> dict[str, Any]:
@@ -111,7 +107,7 @@ def test_too_many_are_not_removed_at_all(server: Server, recipe: Recipe) -> None
         assert report.failure is not None
         assert "15 of 33 entities" in report.failure.message
         assert "max_removed_ratio (0.2)" in report.failure.message
-        assert removed(recipe.sink) == set()
+        assert recipe.sink.removed() == set()
     (edited,) = run_urns(16)
     assert recipe.sink.stored[edited]["mlModelProperties"]["name"] == "edited"
     recipe.max_removed_ratio = 0.5
@@ -122,15 +118,15 @@ def test_the_trash_counts_too_also_in_a_pass_over_changes(server: Server, recipe
     for at in range(11):
         server.delete(at)
     over_limit(recipe)
-    assert removed(recipe.sink) == set()
+    assert recipe.sink.removed() == set()
     server.restore(0)
     report = recipe.ingest()
     assert not report.passes[0].full
-    assert removed(recipe.sink) == run_urns(*range(2, 12))
+    assert recipe.sink.removed() == run_urns(*range(2, 12))
     for at in range(11):
         server.restore(at)
     recipe.ingest()
-    assert removed(recipe.sink) == set()
+    assert recipe.sink.removed() == set()
 
 
 def test_what_another_recipe_has_too_counts_before_its_entries_are_taken_back(
@@ -145,10 +141,10 @@ def test_what_another_recipe_has_too_counts_before_its_entries_are_taken_back(
     assert recipe.sink.stored == before
     recipe.max_removed_ratio = 0.5
     recipe.ingest()
-    assert removed(recipe.sink) == set()
+    assert recipe.sink.removed() == set()
     assert recipe.sink.stored != before
     two.ingest()
-    assert removed(recipe.sink) == run_urns(*range(1, 12))
+    assert recipe.sink.removed() == run_urns(*range(1, 12))
 
 
 @pytest.mark.parametrize("beside", [None, Server()])
@@ -163,7 +159,7 @@ def test_what_is_over_the_limit_is_reported_again_by_whatever_run_comes_next(
     recipe.max_removed_ratio = 0.5
     report = recipe.ingest()
     assert [one.full for one in report.passes] == [True, False][: len(report.passes)]
-    assert removed(recipe.sink) == run_urns(*range(1, 16))
+    assert recipe.sink.removed() == run_urns(*range(1, 16))
     assert not any(one.full for one in recipe.ingest().passes)
 
 
@@ -198,7 +194,7 @@ def test_a_renamed_experiment_takes_along_what_people_put_on_it(
     recipe.ingest()
     server.rename(1)
     recipe.ingest(full=full)
-    assert removed(recipe.sink) == {old}
+    assert recipe.sink.removed() == {old}
     for _ in range(2):
         stored = recipe.sink.stored[new]
         owners = {one["owner"] for one in stored["ownership"]["owners"]}
@@ -224,7 +220,7 @@ def test_an_old_group_that_could_not_be_removed_is_removed_by_the_next_run(
         assert recipe.report().exit_code == 4
     recipe.sink.refuse = ()
     recipe.ingest()
-    assert removed(recipe.sink) == {old}
+    assert recipe.sink.removed() == {old}
     assert not any(one.full for one in recipe.ingest().passes)
 
 
@@ -236,14 +232,14 @@ def test_a_group_with_models_of_others_stays_and_is_copied_once(
     recipe.sink.put(model_urn("theirs"), "mlModelProperties", {"groups": [old]})
     server.rename(1)
     recipe.ingest()
-    assert removed(recipe.sink) == set()
+    assert recipe.sink.removed() == set()
     assert recipe.sink.stored[new]["domains"] == THEIRS["domains"]
     recipe.sink.put(new, "domains", {"domains": []})
     recipe.ingest(full=True)
     assert recipe.sink.stored[new]["domains"] == {"domains": []}
     recipe.sink.put(model_urn("theirs"), "status", {"removed": True})
     recipe.ingest(full=True)
-    assert removed(recipe.sink) == {old, model_urn("theirs")}
+    assert recipe.sink.removed() == {old, model_urn("theirs")}
 
 
 def test_a_name_given_back_and_taken_again_takes_along_what_was_put_on_it_meanwhile(
@@ -254,7 +250,7 @@ def test_a_name_given_back_and_taken_again_takes_along_what_was_put_on_it_meanwh
         recipe.sink.put(old, "domains", {"domains": [f"urn:li:domain:{at}"]})
         server.experiment(1, name=name)
         recipe.ingest()
-    assert removed(recipe.sink) == {old}
+    assert recipe.sink.removed() == {old}
     assert "urn:li:domain:2" in recipe.sink.stored[new]["domains"]["domains"]
     assert "mlcat.renamed_to" not in properties(recipe.sink, new)
 
@@ -281,7 +277,7 @@ def test_a_plan_shows_what_would_be_removed_and_copied_and_does_none_of_it(
     gone = run_urns(1, 2) if full else run_urns(1)
     assert {u for u, one in planned.items() if one.action == "remove"} == {old, *gone}
     report = recipe.ingest(full=full)
-    assert removed(recipe.sink) == {old, *gone}
+    assert recipe.sink.removed() == {old, *gone}
     assert sum(one.written for one in report.entities.values()) == len(planned)
 
 

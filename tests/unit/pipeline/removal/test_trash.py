@@ -64,10 +64,6 @@ def own(sink: FakeSink) -> set[str]:
     return {urn for urn in sink.stored if urn.startswith("urn:li:mlModel")}
 
 
-def removed(sink: FakeSink) -> set[str]:
-    return {urn for urn, one in sink.stored.items() if one.get("status", {}).get("removed")}
-
-
 def left_out(report: Report) -> dict[str, int]:
     return {kind: one.left_out for kind, one in report.entities.items() if one.left_out}
 
@@ -85,7 +81,7 @@ def trash_all(server: Server) -> None:
 
 def check(recipe: Recipe, gone: Collection[str] = ()) -> None:
     assert own(recipe.sink) == STAYS | set(gone)
-    assert removed(recipe.sink) == set(gone)
+    assert recipe.sink.removed() == set(gone)
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -108,13 +104,13 @@ def test_what_the_catalog_never_had_is_left_out_until_it_is_restored(
     restore_all(server)
     recipe.ingest(full=full)
     assert own(recipe.sink) == STAYS | IN_TRASH
-    assert removed(recipe.sink) == set()
+    assert recipe.sink.removed() == set()
     trash_all(server)
     recipe.ingest(full=full)
     check(recipe, IN_TRASH)
     restore_all(server)
     recipe.ingest(full=full)
-    assert removed(recipe.sink) == set()
+    assert recipe.sink.removed() == set()
 
 
 def test_a_first_run_soft_deletes_what_the_catalog_has(server: Server, recipe: Recipe) -> None:
@@ -145,7 +141,7 @@ def test_a_hook_for_one_run_does_likewise(server: Server, recipe: Recipe, *, had
     )
     run.execute().raise_for_failure()
     gone = {*map(model_urn, (TRASHED, OF_EXPERIMENT)), group_urn("gone")}
-    assert removed(recipe.sink) == (gone if had else set())
+    assert recipe.sink.removed() == (gone if had else set())
     assert had or own(recipe.sink).isdisjoint(gone)
 
 
@@ -182,5 +178,5 @@ def test_what_is_in_the_trash_stays_removed_where_each_pass_reads_everything(
     server.store.runs[0] = replace(server.store.runs[0], lifecycle_stage="deleted")
     for _ in range(3):
         report = recipe.ingest()
-        assert model_urn(LIVE) in removed(recipe.sink)
+        assert model_urn(LIVE) in recipe.sink.removed()
         assert "removed_by_others" not in report.notes

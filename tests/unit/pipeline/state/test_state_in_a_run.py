@@ -32,7 +32,6 @@ from mlcat_ingest.pipeline.state import session as session_module
 from mlcat_ingest.pipeline.state.entities import failing_tests
 from mlcat_ingest.pipeline.state.inspection import PartitionSummary, summary
 from mlcat_ingest.pipeline.state.opening import open_state
-from mlcat_ingest.pipeline.state.partitions import PartitionKey
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
 from mlcat_ingest.sql import database
@@ -114,6 +113,12 @@ class World:
 
     def ingest(self, *records: Record, **options: Any) -> Report:
         return self.run(Remembering(records=records), **options)
+
+    def sql(self, statement: str) -> list[Any]:
+        """Execute a statement on the state database, and return its rows."""
+        file = self.url.removeprefix("sqlite:///")
+        with closing(sqlite3.connect(file)) as connection, connection:
+            return connection.execute(statement).fetchall()
 
     def part(self) -> PartitionSummary:
         (part,) = summary(self.url, "r").parts
@@ -237,9 +242,7 @@ def test_state_is_believed_for_so_long_only(world: World) -> None:
     for every_s in (DAY_S, DAY_S, 0.0):
         world.run(source, full_every_s=every_s)
     assert source.checkpoints == [None, {"read": 1}, None]
-    with closing(sqlite3.connect(world.url.removeprefix("sqlite:///"))) as connection, connection:
-        connection.execute("UPDATE state_part SET full_at_ms = full_at_ms + 3600000")
-    connection.close()
+    world.sql("UPDATE state_part SET full_at_ms = full_at_ms + 3600000")
     world.run(source)
     assert source.checkpoints[-1] is None, "the clock went back: nothing is known of how old it is"
 
@@ -284,12 +287,7 @@ def test_what_was_refused_is_dirty_and_merged_again(world: World) -> None:
     assert (world.part().records, world.part().dirty) == ({"thing": 3}, {"thing": 1})
     source = Remembering(records=things(3))
     assert world.run(source).exit_code == 4
-    engine = open_state(world.url)
-    part_id = PartitionKey("r", PLACE, source.key, source.instance).id
-    with engine.transaction() as connection:
-        reasons = records.read_columns(connection, part_id, frozenset())["reason"]
-        assert list(reasons["thing"]) == ["t1"]
-    engine.dispose()
+    assert world.sql("SELECT id FROM state_record WHERE reason <> ''") == [("t1",)]
     world.sink.refuse = []
     assert world.ingest(*things(3)).entities["mlModel"] == EntityCounts(3, created=1, unchanged=2)
     assert world.part().dirty == {}
@@ -300,11 +298,8 @@ def test_what_cannot_be_mapped_is_dirty_with_its_reason_and_keeps_its_entities(
 ) -> None:
     world.ingest(*things(2))
     assert world.ingest(Record("t0"), Record("t1", "bad")).exit_code == 4
-    engine = open_state(world.url)
-    with engine.transaction() as connection:
-        row = connection.first("SELECT digest, urns, reason FROM state_record WHERE id = 't1'")
-    engine.dispose()
-    assert tuple(row) == ("", model_urn("t1"), "cannot be used")
+    [row] = world.sql("SELECT digest, urns, reason FROM state_record WHERE id = 't1'")
+    assert row == ("", model_urn("t1"), "cannot be used")
     assert world.ingest(*things(2)).exit_code == 0
 
 
@@ -595,11 +590,10 @@ def test_an_emptied_file_is_used_with_a_warning(
     assert world.ingest(*things(2)).state_failures == 0
 
 
-def test_the_database_of_another_program_is_shared(world: World, tmp_path: Path) -> None:
-    sql("CREATE TABLE theirs (a)", "INSERT INTO theirs VALUES (7)")(tmp_path / "state.db")
+def test_the_database_of_another_program_is_shared(world: World) -> None:
+    world.sql("CREATE TABLE theirs AS SELECT 7")
     assert world.ingest(*things(2)).state_failures == 0
-    with closing(sqlite3.connect(tmp_path / "state.db")) as connection:
-        assert connection.execute("SELECT a FROM theirs").fetchall() == [(7,)]
+    assert world.sql("SELECT * FROM theirs") == [(7,)]
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
@@ -663,9 +657,7 @@ def test_a_source_that_cannot_learn_what_is_known_reads_everything(world: World)
     source = Asking(records=[Record(f"t{n}", mark="open") for n in range(150)])
     world.run(source)
     # The sample that is looked at first does not have the last record.
-    sql("UPDATE state_record SET fingerprint = CAST(x'e4' AS TEXT) WHERE id = 't9'")(
-        Path(world.url.removeprefix("sqlite:///"))
-    )
+    world.sql("UPDATE state_record SET fingerprint = CAST(x'e4' AS TEXT) WHERE id = 't9'")
     report = world.run(source)
     assert (report.exit_code, report.state_failures, report.records) == (0, 1, 150)
     assert source.checkpoints == [None, None]
@@ -902,10 +894,8 @@ def test_an_entity_that_a_killed_run_wrote_under_another_name_is_known(
     monkeypatch.setattr(Remembering, "map", Renaming.map)
     world.ingest(Record("r", "old"))
     kill(world, tmp_path, Record("r", "new"), at=2)
-    with closing(sqlite3.connect(tmp_path / "killed.db")) as database:
-        assert database.execute("SELECT urns, seen_in_pass FROM state_record").fetchall() == [
-            (f"{model_urn('old')}\n{model_urn('new')}", 0)
-        ]
+    both = f"{model_urn('old')}\n{model_urn('new')}"
+    assert world.sql("SELECT urns, seen_in_pass FROM state_record") == [(both, 0)]
 
 
 def test_a_soft_delete_does_not_end_an_earlier_write_that_nobody_saw_the_end_of(
@@ -967,8 +957,7 @@ def test_what_was_refused_after_a_write_without_an_answer_is_written_again(world
 
 def test_a_run_leaves_no_mark_of_what_was_acknowledged(world: World) -> None:
     world.ingest(*things(450))
-    with closing(sqlite3.connect(world.url.removeprefix("sqlite:///"))) as database, database:
-        assert list(database.execute("SELECT urn FROM state_entity WHERE begun <> 0")) == []
+    assert world.sql("SELECT urn FROM state_entity WHERE begun <> 0") == []
 
 
 # --- full passes by stamps -----------------------------------------------------------------------
@@ -1210,29 +1199,25 @@ def test_a_pass_after_a_change_of_settings_maps_everything_even_if_the_first_one
     assert sorted(world.sink.reads[-1]) == [model_urn("a"), model_urn("b")]
 
 
-def test_stamps_of_a_catalog_that_checks_no_versions_are_those_that_were_read(
-    world: World,
+@dataclass
+class Dropping(FakeSink):
+    """May drop what it acknowledges."""
+
+    @property
+    def facts(self) -> CatalogFacts:
+        return replace(super().facts, may_drop=True)
+
+
+@pytest.mark.parametrize(
+    "sink", [FakeSink(place=PLACE, checks_versions=False), Dropping(place=PLACE)]
+)
+def test_stamps_are_read_where_an_acknowledgement_does_not_tell_them(
+    world: World, sink: FakeSink
 ) -> None:
-    world.sink.checks_versions = False
+    world.sink = sink
     world.run(whole("1"))
     full(world, whole("1"))
     assert world.sink.stamp_reads == []
-    assert not is_passed_over(world)
-    full(world, whole("1"))
-    assert is_passed_over(world)
-
-
-def test_stamps_of_a_catalog_that_may_drop_what_it_acknowledges_are_those_that_were_read(
-    world: World,
-) -> None:
-    class Dropping(FakeSink):
-        @property
-        def facts(self) -> CatalogFacts:
-            return replace(super().facts, may_drop=True)
-
-    world.sink = Dropping(place=PLACE)
-    world.run(whole("1"))
-    full(world, whole("1"))
     assert not is_passed_over(world)
     full(world, whole("1"))
     assert is_passed_over(world)

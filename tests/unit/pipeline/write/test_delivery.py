@@ -81,6 +81,16 @@ def once(work: Callable[[], None], *, at: int) -> Callable[[object], None]:
     return hook
 
 
+def meddling(sink: FakeSink) -> Callable[..., None]:
+    """Return a hook of somebody who puts `r` into one more group each time."""
+    count = iter(range(1000))
+
+    def meddle(*_: object) -> None:
+        sink.put(model_urn("r"), HOME, {"groups": [A, group_urn(f"x{next(count)}")]})
+
+    return meddle
+
+
 # --- where versions are checked ------------------------------------------------------------------
 
 
@@ -143,12 +153,7 @@ def test_what_somebody_wrote_in_between_is_read_and_merged_again() -> None:
 def test_an_entity_that_never_keeps_still_is_given_up() -> None:
     sink = a_sink()
     run(sink, model("r", A), model("calm", A))
-    count = iter(range(1000))
-
-    def meddle(_: object) -> None:
-        sink.put(model_urn("r"), HOME, {"groups": [A, group_urn(f"x{next(count)}")]})
-
-    sink.before_write = meddle
+    sink.before_write = meddling(sink)
     report = run(sink, model("r", B), model("calm", B))
     assert report.entities == {"mlModel": EntityCounts(read=2, updated=1, rejected=1)}
     assert report.exit_code == 4
@@ -316,12 +321,7 @@ def test_pauses_between_conflicts_grow_until_a_replica_has_caught_up(
     monkeypatch.setattr("mlcat_ingest.pipeline.write.delivery.PAUSE_S", 0.02)
     pauses: list[float] = []
     monkeypatch.setattr(Cancellation, "pause", lambda _, seconds: pauses.append(seconds))
-    count = iter(range(1000))
-
-    def meddle(_: object) -> None:
-        sink.put(model_urn("r"), HOME, {"groups": [A, group_urn(f"x{next(count)}")]})
-
-    sink.before_write = meddle
+    sink.before_write = meddling(sink)
     assert run(sink, model("r", B)).exit_code == 4
     assert len(pauses) == ROUNDS - 1
     assert pauses[0] < 0.1
@@ -332,11 +332,7 @@ def test_pauses_between_conflicts_grow_until_a_replica_has_caught_up(
 def test_what_others_write_during_a_pause_is_no_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
     sink = a_sink()
     run(sink, model("r", A))
-    count = iter(range(1000))
-
-    def meddle(*_: object) -> None:
-        sink.put(model_urn("r"), HOME, {"groups": [A, group_urn(f"x{next(count)}")]})
-
+    meddle = meddling(sink)
     sink.before_write = once(meddle, at=2)
     monkeypatch.setattr(Cancellation, "pause", meddle)
     report = run(sink, model("r", B))
