@@ -56,10 +56,11 @@ def stamp_of(version: str | None, system_metadata: Mapping[str, Any] | None) -> 
     return None if time is None else f"{version} {time}"
 
 
-def written_at_ms(aspect: StoredAspect) -> int:
-    """Return when an aspect was last written, as its stamp says it, else the end of time."""
-    parts = (aspect.stamp or "").split()
-    return int(parts[1]) if len(parts) > 1 and parts[1].isdecimal() else 2**63
+def numbers_in(stamp: str | None) -> tuple[int, int]:
+    """Return the version in a stamp and its epoch milliseconds, zeros where it has none."""
+    words = (stamp or "").split()
+    is_known = len(words) > 1 and words[0].isdecimal() and words[1].isdecimal()
+    return (int(words[0]), int(words[1])) if is_known else (0, 0)
 
 
 StoredT = TypeVar("StoredT")

@@ -5,7 +5,6 @@ polls. Each of them raises `StoppedError` once the run was stopped.
 """
 
 import threading
-from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
@@ -53,20 +52,19 @@ class Cancellation:
 
 
 class Channel(Generic[T]):
-    """A bounded queue between two stages that its producer closes."""
+    """A queue of one item between two stages, that its producer closes."""
 
-    def __init__(self, cancellation: Cancellation, size: int) -> None:
-        """Hold at most `size` items."""
+    def __init__(self, cancellation: Cancellation) -> None:
+        """Hold nothing yet."""
         self._cancellation = cancellation
-        self._size = size
-        self._items: deque[T] = deque()
+        self._items: list[T] = []
         self._closed = False
         self.error: BaseException | None = None
         """The error that made the producer close early; set once the channel is closed."""
 
     def put(self, item: T) -> None:
-        """Add `item`, waiting while the channel is full."""
-        with self._cancellation.once(lambda: len(self._items) < self._size):
+        """Add `item`, waiting while there is another one."""
+        with self._cancellation.once(lambda: not self._items):
             self._items.append(item)
             self._cancellation.condition.notify_all()
 
@@ -83,7 +81,7 @@ class Channel(Generic[T]):
             with self._cancellation.once(lambda: self._items or self._closed):
                 if not self._items:
                     return
-                item = self._items.popleft()
+                item = self._items.pop()
                 self._cancellation.condition.notify_all()
             yield item
 

@@ -165,7 +165,7 @@ class PipelineRun:
         self._mapper = PageMapper(context, enricher, self._keys, *others)
         self._chunker = Chunker(context)
         # One chunk waits while the workers are busy: more would only take memory.
-        self._chunks: Channel[Chunk] = Channel(context.cancellation, 1)
+        self._chunks: Channel[Chunk] = Channel(context.cancellation)
 
         in_flight = InFlight(context.cancellation)
         self._latest = LatestVersions(context, make_delivery)
@@ -288,7 +288,7 @@ class PipelineRun:
         nothing was.
         """
         request = request_for(source, self._options.scope, self._state)
-        pages: Channel[Page[Any] | Finished] = Channel(self._context.cancellation, 1)
+        pages: Channel[Page[Any] | Finished] = Channel(self._context.cancellation)
 
         def read() -> None:
             for page in source.read(request):

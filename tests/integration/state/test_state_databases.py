@@ -184,7 +184,8 @@ def test_names_are_pinned_for_every_instance(connection: SqlConnection) -> None:
 
 def run_of(engine: Engine, run_ms: int, recipe: str = "r", sink: str = "s") -> RunDatabase:
     database = RunDatabase()
-    database.start(engine, recipe, sink, run_ms=run_ms)
+    database.start(engine, recipe, sink)
+    database.run_ms = run_ms
     return database
 
 

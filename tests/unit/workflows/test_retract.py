@@ -27,7 +27,7 @@ from mlcat_ingest.pipeline.state.locks import acquire
 from mlcat_ingest.pipeline.state.opening import lock_file, open_state
 from mlcat_ingest.pipeline.state.partitions import PartitionKey
 from mlcat_ingest.pipeline.state.records import RecordRow
-from mlcat_ingest.pipeline.write.incidents import after, incident_of, new_incident, state_of
+from mlcat_ingest.pipeline.write.incidents import _state_of, after, incident_of, new_incident
 from mlcat_ingest.pipeline.write.searchable import UrnList, in_chunks
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest
 from mlcat_ingest.workflows.retract import Retraction
@@ -327,5 +327,5 @@ def test_a_retraction_that_is_cut_off_leaves_no_incident_open(world: World) -> N
     world.run()
     world.sink.before_write = lambda _: None
     assert world.run().exit_code == 0
-    assert state_of(world.sink.stored[incident]["incidentInfo"]) == "resolved"
+    assert _state_of(world.sink.stored[incident]["incidentInfo"]) == "resolved"
     assert world.removed() == urns("a")

@@ -19,15 +19,16 @@ from urllib.parse import quote
 
 from mlcat_ingest.client.rest.connection import Connection
 from mlcat_ingest.client.rest.responses import (
+    COMPUTED_FIELD,
     NO_SUCH_CALL,
     REFUSED_CONTENT,
+    TOO_LARGE,
     denied_urns,
-    is_computed_field,
     is_conflict,
     is_passing_write,
-    is_too_large,
     is_unacknowledged,
     is_unreadable,
+    says,
 )
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import (
@@ -243,7 +244,7 @@ class Emitter:
         for _ in range(_RESENDS):
             if reply.ok or not (
                 (whole and _is_fault(reply))
-                or (is_computed_field(reply) and not _sends_computed_field(part))
+                or (says(reply, COMPUTED_FIELD) and not _sends_computed_field(part))
             ):
                 break
             time.sleep(RESEND_PAUSE_S)
@@ -256,7 +257,7 @@ class Emitter:
         reason = self._connection.message(reply)
         proposals = list(proposals)
         large: Proposal | None = None
-        if is_too_large(reply) or (
+        if says(reply, TOO_LARGE) or (
             is_unreadable(reply) and any(_text_chars(one) > MAX_TEXT_CHARS for one in proposals)
         ):
             named = [one for one in proposals if f"aspect={one.aspect_name}" in reason]
@@ -307,7 +308,7 @@ def _is_fault(reply: Reply) -> bool:
 
 
 def _refuses_content(reply: Reply) -> bool:
-    by_words = not reply.ok and (is_too_large(reply) or is_conflict(reply))
+    by_words = not reply.ok and (says(reply, TOO_LARGE) or is_conflict(reply))
     return reply.status in REFUSED_CONTENT or by_words
 
 

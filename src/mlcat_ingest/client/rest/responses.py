@@ -55,11 +55,19 @@ _PRIVILEGES: Final = {
     **dict.fromkeys(("read", "get", "exists", "view"), "View Entity Page"),
 }
 
-# AspectSizeExceededException; and the JSON parser's own limit on one text.
-_TOO_LARGE = re.compile(
+TOO_LARGE = re.compile(
     r"size validation failed at \w+: \d+ bytes exceeds|String (?:value )?length \(\d+\) exceeds",
     re.IGNORECASE,
 )
+"""An aspect is too large, so that it never passes.
+
+Source: `AspectSizeExceededException`; and the JSON parser's own limit on one text."""
+
+COMPUTED_FIELD = re.compile(r"\AIsLatest should not be specified")
+"""A field was sent that only the service may set.
+
+DataHub v1.1.0 to v1.4 sets it in what was sent, and refuses that if it has to begin the transaction
+anew. Source: `VersionPropertiesValidator` and `VersionPropertiesSideEffect` of DataHub."""
 
 _UNKNOWN_TYPE = re.compile(r"Failed to find entity with name \w+ in EntityRegistry")
 
@@ -109,17 +117,6 @@ def is_conflict(reply: Reply) -> bool:
     return bool(_CONFLICT.fullmatch(sentence) or _NOTHING_TO_PATCH.match(sentence))
 
 
-def is_computed_field(reply: Reply) -> bool:
-    """Return whether a refusal says that a field was sent that only the service may set.
-
-    DataHub v1.1.0 to v1.4 sets it in what was sent, and refuses that if it has to begin the
-    transaction anew.
-
-    Source: `VersionPropertiesValidator` and `VersionPropertiesSideEffect` of DataHub.
-    """
-    return _sentence(_words(reply)[1]).startswith("IsLatest should not be specified")
-
-
 def is_passing_read(reply: Reply) -> bool:
     """Return whether a read failed, unless it asks for an entity type that the service lacks.
 
@@ -153,9 +150,9 @@ def is_passing_write(reply: Reply) -> bool:
     return any(name in _words(reply)[1] for name in ("RetryLimitReached", "ESQueryException"))
 
 
-def is_too_large(reply: Reply) -> bool:
-    """Return whether a refusal says that an aspect is too large, so that it never passes."""
-    return _TOO_LARGE.search(_sentence(_words(reply)[1])) is not None
+def says(reply: Reply, pattern: re.Pattern[str]) -> bool:
+    """Return whether a refusal's sentence has what a pattern looks for."""
+    return pattern.search(_sentence(_words(reply)[1])) is not None
 
 
 def is_unreadable(reply: Reply) -> bool:

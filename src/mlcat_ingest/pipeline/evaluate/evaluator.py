@@ -82,7 +82,7 @@ class VerdictWriter:
             EntityTags(
                 urn,
                 entity[name].value,
-                {TESTS_TAG: verdict_text(outcomes[urn]), TESTS_AT_TAG: now},
+                {TESTS_TAG: _verdict_text(outcomes[urn]), TESTS_AT_TAG: now},
             )
             for urn, entity in stored.items()
             if name in entity
@@ -127,7 +127,7 @@ def showed_verdicts(tests: Iterable[str]) -> bool:
     return any(one.partition(_SHOWN)[2] for one in tests)
 
 
-def verdict_text(outcome: TestOutcome) -> str:
+def _verdict_text(outcome: TestOutcome) -> str:
     """Return the verdict as a tag has it: `passing`, `failing: has-owner, …`, or `no tests`."""
     if not outcome.failing:
         return "passing" if outcome.passing else "no tests"
@@ -136,7 +136,7 @@ def verdict_text(outcome: TestOutcome) -> str:
     return f"failing: {', '.join(names[:_NAMES])}" + (f" and {more} more" if more > 0 else "")
 
 
-def create_tests(catalog: Catalog, tests: Mapping[str, FileTest]) -> str | None:
+def _create_tests(catalog: Catalog, tests: Mapping[str, FileTest]) -> str | None:
     """Create the missing tests in `catalog`; return why one cannot be created, else None.
 
     Raises:
@@ -258,7 +258,7 @@ class Evaluator:
         self._file_tests = {urn: test.proposal.aspect for urn, test in tests.items()}
         self._client.add_tests(self._file_tests)
         sink = self._context.sink
-        if sink.facts.keeps and (problem := create_tests(sink, tests)) is not None:
+        if sink.facts.keeps and (problem := _create_tests(sink, tests)) is not None:
             self._stop(problem)
 
     def _stop(self, reason: str) -> None:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import Final
 
-from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog, StoredEntity, written_at_ms
+from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog, StoredEntity, numbers_in
 from mlcat_ingest.client.rest.capabilities import NEW_TYPES
 from mlcat_ingest.client.rest.search import SEARCHABLE
 from mlcat_ingest.core.paging import chunks
@@ -34,6 +34,9 @@ from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.sources.base import NamedGroup, Unlisted
 
 log = logging.getLogger(__name__)
+
+_UNKNOWN_MS: Final = 2**63
+"""What is not known to be older may have been written just now."""
 
 _BUCKETS: Final = 256
 _GROUP: Final = "mlModelGroup"
@@ -84,8 +87,8 @@ def silent_writers(sink: Catalog, writer: Writer, since_ms: int) -> set[str]:
                 custom = custom_properties(stored[name].value)
                 base_id = writer_id_of(custom.get(applied_key(writer.name)))
                 if base_id and not writer.is_own(base_id):
-                    at_ms = written_at_ms(stored[name])
-                    written_ms[base_id] = max(at_ms, written_ms.get(base_id, 0))
+                    _, at_ms = numbers_in(stored[name].stamp)
+                    written_ms[base_id] = max(at_ms or _UNKNOWN_MS, written_ms.get(base_id, 0))
     for base_id, at_ms in written_ms.items():
         done = "taken over" if at_ms < since_ms else "not taken over, for it wrote since"
         log.warning("writer id %s of %r: %s", base_id, writer.name, done)

@@ -48,13 +48,11 @@ class RunDatabase:
         self.lasting = True
         self.run_ms = 0
 
-    def start(
-        self, engine: Engine, recipe: str, sink: str, *, lasting: bool = True, run_ms: int = 0
-    ) -> None:
-        """Use `engine`, for later runs if `lasting`; `run_ms`, by default now, names the run."""
+    def start(self, engine: Engine, recipe: str, sink: str, *, lasting: bool = True) -> None:
+        """Use `engine`, for later runs if `lasting`; the time of now names the run."""
         self.key = (recipe, sink)
         self.lasting = lasting
-        self.run_ms = run_ms or now_ms()
+        self.run_ms = now_ms()
         self.failure = None
         self.engine = engine
 

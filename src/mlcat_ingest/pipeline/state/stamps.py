@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from mlcat_ingest.client.base import CANNOT_ANSWER, StoredAspect, each_type, stamp_of
+from mlcat_ingest.client.base import CANNOT_ANSWER, StoredAspect, each_type, numbers_in, stamp_of
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.registry import key_aspect_name
@@ -66,21 +66,14 @@ def is_before(stamp: str | None, other: str | None) -> bool:
     The service counts on from an earlier version after a rollback, and from 1 where an entity was
     deleted for good: of these two only the first has an earlier time, too.
     """
-    (version, time_ms), (later, later_ms) = _numbers_in(stamp), _numbers_in(other)
+    (version, time_ms), (later, later_ms) = numbers_in(stamp), numbers_in(other)
     return 0 < version < later and time_ms < later_ms
 
 
 def has_forked(stamp: str | None, other: str | None) -> bool:
     """Return whether an aspect of an entity that went back did so too, even if written since."""
-    (version, _), (later, _) = _numbers_in(stamp), _numbers_in(other)
+    (version, _), (later, _) = numbers_in(stamp), numbers_in(other)
     return 0 < version <= later and stamp != other
-
-
-def _numbers_in(stamp: str | None) -> tuple[int, int]:
-    """Return the version and the time in a stamp, zeros where it has none."""
-    words = (stamp or "").split()
-    is_known = len(words) > 1 and words[0].isdecimal() and words[1].isdecimal()
-    return (int(words[0]), int(words[1])) if is_known else (0, 0)
 
 
 def without_old_stamps(

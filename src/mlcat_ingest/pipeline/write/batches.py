@@ -67,7 +67,8 @@ class BatchWriter:
         """
         versions = [entity for entity in changed if _changes_version(entity)]
         others = [entity for entity in changed if not _changes_version(entity)]
-        self._versions.learn(versions)
+        if versions:
+            self._versions.learn(versions)
         with self._lock:
             self._in_flight.mark_buffered([entity.urn for entity in changed])
             self._versions.hold(versions)

@@ -50,17 +50,17 @@ def incident_of(entity: str, test: str) -> str:
     return OURS + hashlib.sha256(f"{entity} {test}".encode()).hexdigest()[:32]
 
 
-def state_of(info: Aspect | None) -> State:
+def _state_of(info: Aspect | None) -> State:
     """Return the state of an incident with this `incidentInfo`, None for none."""
     if info is None:
         return "absent"
-    fails = bool(claims_of(info))
+    fails = bool(_claims_of(info))
     if _is_active(info):
         return "open" if fails else "opened by a person"
     return "resolved by a person" if fails else "resolved"
 
 
-def claims_of(info: Aspect) -> frozenset[str]:
+def _claims_of(info: Aspect) -> frozenset[str]:
     """Return the recipes for which the test of an incident fails."""
     word, _, text = (info["created"].get("message") or "").partition(" ")
     try:
@@ -75,11 +75,11 @@ def after(info: Aspect | None, event: Event, recipe: str, fresh: Aspect) -> Aspe
 
     `fresh` is a new one. Of one that is there only state, stage and claims change.
     """
-    action = ACTIONS[state_of(info)][event]
+    action = ACTIONS[_state_of(info)][event]
     if action == "keep":
         return info
     before = fresh if info is None else info
-    held = claims_of(before)
+    held = _claims_of(before)
     claims: Collection[str] = {
         "open": {recipe},
         "claim": held | {recipe},

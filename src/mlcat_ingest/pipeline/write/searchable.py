@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import Final
 
-from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog, StoredEntity
+from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog, StoredEntity, numbers_in
 from mlcat_ingest.client.rest.search import SEARCHABLE
 from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.core.resources import Closing
@@ -161,8 +161,9 @@ class LiveEntities(Closing):
         for urns in in_chunks(self.urns):
             name = properties_aspect(entity_type_of(urns[0]))
             stamps = catalog.read_stamps(urns, [name])
-            times = {urn: (of_urn.get(name) or "").split() for urn, of_urn in stamps.items()}
-            yield [urn for urn, words in times.items() if words[1:] and int(words[1]) > since_ms]
+            yield [
+                urn for urn, of_urn in stamps.items() if numbers_in(of_urn.get(name))[1] > since_ms
+            ]
 
     def close(self) -> None:
         """Delete the list; safe to call twice."""

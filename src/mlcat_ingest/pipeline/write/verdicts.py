@@ -37,7 +37,7 @@ _NAME_BYTES: Final = 280
 """The longest name of a test that is in the URN of its tag; of a longer one its hash is."""
 
 
-def tag_of(test: str) -> str:
+def _tag_of(test: str) -> str:
     """Return the URN of the tag of what fails a metadata test."""
     name = test.removeprefix(_TEST)
     short = name if encoded_bytes(name) <= _NAME_BYTES else content_hash(name)
@@ -118,7 +118,7 @@ class Verdicts:
             self._context.ledger.note("verdict_not_shown", f"{about}: {detail}".lstrip(": "))
 
     def _show_tags(self, evaluation: Evaluation, stored: Mapping[str, StoredEntity]) -> set[str]:
-        unknown = set(map(tag_of, evaluation.unevaluated))
+        unknown = set(map(_tag_of, evaluation.unevaluated))
         merged: list[MergedEntity] = []
         tests: set[str] = set()
         changes: dict[str, Counter[str]] = {}
@@ -127,7 +127,7 @@ class Verdicts:
             given = set(verdict_tags(custom, self._recipe))
             named = self._named(evaluation.outcomes[urn].failing, self._spec.tag)
             failing = [test for test in named if not self._reads_tags(test)]
-            tags = {*map(tag_of, failing), *unknown.intersection(given)}
+            tags = {*map(_tag_of, failing), *unknown.intersection(given)}
             fresh = Entity(urn, {GLOBAL_TAGS: NOTHING}, verdicts=tuple(sorted(tags)))
             one = self._merge(fresh, entity)
             if one.proposals:
@@ -176,7 +176,7 @@ class Verdicts:
             shown = {"name": f"fails: {self._name(test)}", "colorHex": f"#{content_hash(test)[:6]}"}
             if text := self._infos[test].get("description"):
                 shown["description"] = text
-            tags.append(Entity(tag_of(test), {TAG_PROPERTIES: shown}, only_if_absent=True))
+            tags.append(Entity(_tag_of(test), {TAG_PROPERTIES: shown}, only_if_absent=True))
         self._made |= tests
         stored = self._reads.read(tags)[0] if tags else NOTHING
         merged = (self._merge(one, stored.get(one.urn)) for one in tags)

@@ -8,7 +8,7 @@ import pytest
 
 from mlcat_ingest.errors import NotAuthorizedError, RecipeError
 from mlcat_ingest.metadata.proposal import Proposal
-from mlcat_ingest.pipeline.evaluate.evaluator import create_tests
+from mlcat_ingest.pipeline.evaluate.evaluator import _create_tests
 from mlcat_ingest.recipe.metadata_test_files import FileTest
 from support.fakes import FakeSink
 
@@ -31,17 +31,17 @@ def sink() -> FakeSink:
 
 def test_tests_that_are_absent_are_created_on_condition_that_they_still_are(sink: FakeSink) -> None:
     sink.put(A, "testInfo", info())
-    assert create_tests(sink, of_files(B, A)) is None
+    assert _create_tests(sink, of_files(B, A)) is None
     [[written]] = sink.writes
     assert (written.entity_urn, written.headers) == (B, {"If-Version-Match": "-1"})
     assert sink.stored[B]["testInfo"] == info()
-    assert create_tests(sink, of_files(A, B)) is None
+    assert _create_tests(sink, of_files(A, B)) is None
     assert len(sink.writes) == 1
     assert sink.reads == [[A, B], [A, B]]
 
 
 def test_tests_are_read_and_written_in_batches(sink: FakeSink) -> None:
-    assert create_tests(sink, of_files(*(f"urn:li:test:{n}" for n in range(201)))) is None
+    assert _create_tests(sink, of_files(*(f"urn:li:test:{n}" for n in range(201)))) is None
     assert [len(urns) for urns in sink.reads] == [200, 1]
     assert [len(proposals) for proposals in sink.writes] == [200, 1]
 
@@ -64,16 +64,16 @@ def test_a_test_that_the_catalog_holds_otherwise_is_an_error(
 ) -> None:
     sink.put(A, "testInfo", stored)
     if field is None:
-        assert create_tests(sink, of_files(A)) is None
+        assert _create_tests(sink, of_files(A)) is None
         return
     with pytest.raises(RecipeError, match=f"tests.yml: .*{A} has another {field} in the catalog"):
-        create_tests(sink, of_files(A, B))
+        _create_tests(sink, of_files(A, B))
     assert sink.writes == []
 
 
 def test_definitions_that_are_no_json_are_compared_as_texts(sink: FakeSink) -> None:
     sink.put(A, "testInfo", info("{"))
-    assert create_tests(sink, of_files(A, text="{")) is None
+    assert _create_tests(sink, of_files(A, text="{")) is None
 
 
 def test_a_test_that_another_writer_creates_meanwhile_is_compared(sink: FakeSink) -> None:
@@ -84,12 +84,12 @@ def test_a_test_that_another_writer_creates_meanwhile_is_compared(sink: FakeSink
         sink.put(A, "testInfo", theirs.pop(0))
 
     sink.before_write = interfere
-    assert create_tests(sink, of_files(A, B)) is None
+    assert _create_tests(sink, of_files(A, B)) is None
     assert sink.stored[A]["testInfo"] == sink.stored[B]["testInfo"] == info()
     assert [len(proposals) for proposals in sink.writes] == [2]
     sink.stored.clear()
     with pytest.raises(RecipeError, match="another name"):
-        create_tests(sink, of_files(A, B))
+        _create_tests(sink, of_files(A, B))
 
 
 def test_tests_that_were_refused_with_that_of_another_writer_are_sent_again() -> None:
@@ -101,14 +101,14 @@ def test_tests_that_were_refused_with_that_of_another_writer_are_sent_again() ->
 
     sink = Whole(place="fake://catalog")
     sink.before_write = lambda _: sink.put(A, "testInfo", info())
-    assert create_tests(sink, of_files(A, B)) is None
+    assert _create_tests(sink, of_files(A, B)) is None
     assert [[one.entity_urn for one in proposals] for proposals in sink.writes] == [[A, B], [B]]
     assert sink.stored[B]["testInfo"] == info()
 
 
 def test_a_test_that_is_refused_is_named_with_its_reason(sink: FakeSink) -> None:
     sink.refuse = {B}
-    problem = create_tests(sink, of_files(A, B))
+    problem = _create_tests(sink, of_files(A, B))
     assert problem is not None
     assert problem.startswith("tests.yml: a metadata test cannot be created: ")
     assert "not liked" in problem
@@ -123,7 +123,7 @@ def test_a_condition_that_never_holds_ends_with_a_reason() -> None:
             return True
 
     sink = Replica(place="fake://catalog")
-    problem = create_tests(sink, of_files(A, B))
+    problem = _create_tests(sink, of_files(A, B))
     assert problem is not None
     assert problem.startswith(f"the metadata test {A} cannot be created: ")
     assert len(sink.writes) == 1
@@ -134,6 +134,6 @@ def test_a_catalog_that_does_not_answer_is_a_reason(sink: FakeSink) -> None:
         raise NotAuthorizedError(f"no: {urns}")
 
     sink.before_read = refuse
-    problem = create_tests(sink, of_files(A))
+    problem = _create_tests(sink, of_files(A))
     assert problem is not None
     assert problem.startswith("the recipe's metadata tests cannot be created: no")

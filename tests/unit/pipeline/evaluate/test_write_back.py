@@ -9,7 +9,7 @@ import pytest
 from mlcat_ingest.client.base import Evaluation, TestOutcome
 from mlcat_ingest.errors import RecipeError, SourceUnavailableError
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.evaluate.evaluator import verdict_text
+from mlcat_ingest.pipeline.evaluate.evaluator import _verdict_text
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
@@ -141,7 +141,7 @@ def test_a_verdict_names_the_failing_tests(
 ) -> None:
     urns = [tuple(f"urn:li:test:{name}" for name in names) for names in (passing, failing)]
     expected = text or "failing: t1, t2, t3, t4, t5, t6, t7, t8, t9, u1 and 2 more"
-    assert verdict_text(TestOutcome(*urns)) == expected
+    assert _verdict_text(TestOutcome(*urns)) == expected
 
 
 @pytest.mark.parametrize("reader", ["client", "database"])

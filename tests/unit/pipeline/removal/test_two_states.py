@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.client.base import StoredAspect, written_at_ms
+from mlcat_ingest.client.base import numbers_in
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.registry import key_aspect_name
@@ -365,7 +365,7 @@ def test_a_writer_is_silent_if_nothing_of_its_id_was_written_since(
     team.defines("a", "b")
     team.runs()
     urns = [urn_of(sink, name) for name in "ab"]
-    last_ms = max(written_at_ms(one[TABLE]) for one in sink.read_many(urns, [TABLE]).values())
+    last_ms = max(numbers_in(one[TABLE].stamp)[1] for one in sink.read_many(urns, [TABLE]).values())
     writer = Writer(NAME, "mine")
     assert silent_writers(sink, writer, last_ms) == set()
     assert f"writer id {team.id} of 'definitions': not taken over" in caplog.text
@@ -376,6 +376,12 @@ def test_a_writer_is_silent_if_nothing_of_its_id_was_written_since(
     assert silent_writers(sink, Writer("another", "mine"), last_ms + 1) == set()
 
 
-def test_an_aspect_of_unknown_age_was_written_just_now() -> None:
-    ages = [written_at_ms(StoredAspect({}, "1", stamp)) for stamp in ("1 5 run", "1 x", "1", None)]
-    assert ages == [5, 2**63, 2**63, 2**63]
+def test_an_aspect_of_unknown_age_was_written_just_now(tmp_path: Path, sink: FakeSink) -> None:
+    numbers = [numbers_in(stamp) for stamp in ("1 5 run", "1 x", "1", None)]
+    assert numbers == [(1, 5), (0, 0), (0, 0), (0, 0)]
+    team = Team(tmp_path, sink)
+    team.defines("a")
+    team.runs()
+    sink.tells_versions = False
+    assert silent_writers(sink, Writer(NAME, "mine"), 2**63) == set()
+    assert silent_writers(sink, Writer(NAME, "mine"), 2**63 + 1) == {team.id}

@@ -15,11 +15,11 @@ from mlcat_ingest.pipeline.write.incidents import (
     Action,
     Event,
     State,
+    _claims_of,
+    _state_of,
     after,
-    claims_of,
     incident_of,
     new_incident,
-    state_of,
 )
 from support.fakes import model_urn
 
@@ -69,7 +69,7 @@ THEN: Final[Mapping[State, Mapping[Event, State]]] = {
 def test_each_state_and_event(state: State, event: Event) -> None:
     before = incident(state)
     now = after(before, event, "one", NEW)
-    assert (state_of(before), state_of(now)) == (state, THEN[state][event])
+    assert (_state_of(before), _state_of(now)) == (state, THEN[state][event])
     if now is not None:
         assert not validate_aspect("incident", "incidentInfo", now)
         assert after(now, event, "one", NEW) == now
@@ -89,7 +89,7 @@ def test_the_table_is_whole_and_an_incident_is_one_for_entity_and_test() -> None
 
 @pytest.mark.parametrize("message", ["mlcat.failing", "mlcat.failing x", "mlcat.failing 3", "x []"])
 def test_a_message_that_is_no_list_of_recipes_claims_nothing(message: str) -> None:
-    assert not claims_of({**NEW, "created": {**NEW["created"], "message": message}})
+    assert not _claims_of({**NEW, "created": {**NEW["created"], "message": message}})
 
 
 @dataclass
@@ -131,7 +131,7 @@ class World:
             return
         expected = self.chosen or ("ACTIVE" if self.fails else "RESOLVED")
         assert self.info["status"]["state"] == expected
-        assert claims_of(self.info) == self.fails
+        assert _claims_of(self.info) == self.fails
         assert self.notes.items() <= self.info.items()
 
 

@@ -16,8 +16,8 @@ from mlcat_ingest.pipeline.merge.retract import retract_entity, whole_entity
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
-from mlcat_ingest.pipeline.write.incidents import claims_of, incident_of, state_of
-from mlcat_ingest.pipeline.write.verdicts import tag_of
+from mlcat_ingest.pipeline.write.incidents import _claims_of, _state_of, incident_of
+from mlcat_ingest.pipeline.write.verdicts import _tag_of
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.base import (
     Everything,
@@ -231,7 +231,7 @@ def test_any_test_has_a_tag(world: World, name: str) -> None:
     test = f"urn:li:test:{name}"
     world.fail(test, OWNED)
     assert world.ingest(".*").verdicts_shown == {"tags added": 2}
-    assert world.sink.tags() == [OF_SOURCE, *sorted((tag_of(test), FAILS_OWNED))]
+    assert world.sink.tags() == [OF_SOURCE, *sorted((_tag_of(test), FAILS_OWNED))]
     assert world.ingest(".*").proposals_sent == 0
     world.fail()
     world.ingest(".*")
@@ -365,7 +365,7 @@ def test_a_recipe_leaves_the_incident_of_a_test_that_it_does_not_evaluate(
     for _ in range(2):
         report = world.ingest(name="two", verdicts=every, test_urns=[NAMED])
         assert not report.verdicts_shown
-    assert state_of(world.sink.stored[incident]["incidentInfo"]) == "open"
+    assert _state_of(world.sink.stored[incident]["incidentInfo"]) == "open"
     assert world.ingest(verdicts=every).verdicts_shown == {"incidents resolved": 1}
 
 
@@ -389,7 +389,7 @@ def test_a_refused_removal_leaves_tag_and_incident(
         report = world.ingest(verdicts=SHOWN)
         assert (report.rejected, report.verdicts_shown) == (1, {})
         assert FAILS_OWNED in world.sink.tags()
-        assert state_of(world.sink.stored[incident]["incidentInfo"]) == "open"
+        assert _state_of(world.sink.stored[incident]["incidentInfo"]) == "open"
     world.sink.refuse = ()
     taken = {"tags removed": 1, "incidents resolved": 1}
     assert world.ingest(verdicts=SHOWN).verdicts_shown == taken
@@ -407,7 +407,7 @@ def test_an_incident_that_may_not_be_read_stays_with_a_note_until_it_may(
         deny(world, denied, incident)
         report = world.ingest(verdicts={"incident": [".*"]})
     assert report.note_examples["verdict_not_shown"] == (f"{incident}: 403 no",)
-    assert state_of(world.sink.stored[incident]["incidentInfo"]) == "open"
+    assert _state_of(world.sink.stored[incident]["incidentInfo"]) == "open"
     resolved = {} if failing else {"incidents resolved": 1}
     assert world.ingest(verdicts={"incident": [".*"]}).verdicts_shown == resolved
 
@@ -422,10 +422,10 @@ def test_what_another_recipe_has_keeps_its_verdict_until_that_one_removes_it(
         report = world.ingest(verdicts=SHOWN)
         assert (report.proposals_sent, report.verdicts_shown) == (sent, {})
         assert FAILS_OWNED in world.sink.tags()
-        assert state_of(world.sink.stored[incident]["incidentInfo"]) == "open"
-        assert claims_of(world.sink.stored[incident]["incidentInfo"]) == {"two"}
+        assert _state_of(world.sink.stored[incident]["incidentInfo"]) == "open"
+        assert _claims_of(world.sink.stored[incident]["incidentInfo"]) == {"two"}
     world.ingest(name="two", verdicts=SHOWN)
     assert world.sink.stored[A]["status"] == {"removed": True}
     assert FAILS_OWNED not in world.sink.tags()
-    assert state_of(world.sink.stored[incident]["incidentInfo"]) == "resolved"
+    assert _state_of(world.sink.stored[incident]["incidentInfo"]) == "resolved"
     assert not any(world.ingest(name=one, verdicts=SHOWN).proposals_sent for one in ("one", "two"))
