@@ -89,16 +89,14 @@ class _SecretRegistry:
         self._pattern: re.Pattern[str] | None = None
         self._stale = False
 
-    def add(self, *values: str) -> None:
-        """Mask `values` from now on, also as JSON and URLs spell them."""
+    def add(self, *values: str, public: Iterable[str] = ()) -> None:
+        """Mask `values` from now on, also as JSON and URLs spell them.
+
+        Words that are `public` are never masked in text: they also are where no secret is.
+        """
         with self._lock:
             self._values |= _spellings(values)
-            self._stale = True
-
-    def add_public(self, words: Iterable[str]) -> None:
-        """Never mask `words` in text: they also are where no secret is."""
-        with self._lock:
-            self._public |= frozenset(words)
+            self._public |= frozenset(public)
             self._stale = True
 
     def clear(self) -> None:

@@ -251,8 +251,7 @@ def mask_secrets(config: BaseModel, raw: Mapping[str, Any]) -> None:
             public += _public_words(text)
         elif isinstance(text, SubstitutedText) and not is_inside:
             secrets += text.pieces
-    SECRETS.add(*secrets)
-    SECRETS.add_public(public)
+    SECRETS.add(*secrets, public=public)
 
 
 def _secret_values(config: BaseModel) -> Iterator[str]:

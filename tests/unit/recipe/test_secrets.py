@@ -92,7 +92,7 @@ def test_words_are_public_from_their_addition_until_all_is_cleared() -> None:
     registry = _SecretRegistry()
     registry.add("churn", "mlflow")
     assert registry.mask("churn mlflow") == "*** mlflow"
-    registry.add_public(["churn"])
+    registry.add(public=["churn"])
     assert registry.mask("churn mlflow") == "churn mlflow"
     registry.clear()
     registry.add("churn", "mlflow")
