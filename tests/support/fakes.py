@@ -20,6 +20,17 @@ def group_urn(name: str) -> str:
     return f"urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,{name},PROD)"
 
 
+def once(work: Callable[[], object], *, at: int) -> Callable[[object], None]:
+    """Return a hook that does `work` before the write, or the read, of that number."""
+    calls = iter(range(1, 1000))
+
+    def hook(_: object) -> None:
+        if next(calls) == at:
+            work()
+
+    return hook
+
+
 @dataclass(frozen=True, slots=True)
 class FakeRecord:
     """Any value as a record."""

@@ -27,7 +27,7 @@ from mlcat_ingest.pipeline.write.conflicts import (
     write_again,
 )
 from mlcat_ingest.pipeline.write.delivery import Delivery
-from support.fakes import FakeSink, FakeSource, group_urn, model_urn
+from support.fakes import FakeSink, FakeSource, group_urn, model_urn, once
 from support.recipes import a_recipe, run
 
 HOME, EDITED = "mlModelProperties", "editableMlModelProperties"
@@ -38,6 +38,7 @@ THEIRS = {"description": "theirs"}
 ACTIVE = {"removed": False}
 
 INGEST: Merge = partial(merge_entity, rules=MergeRules(Writer("test")))
+OTHER: Merge = partial(merge_entity, rules=MergeRules(Writer("other")))
 RETRACT: Merge = partial(retract_entity, writer=Writer("test"))
 
 
@@ -63,6 +64,10 @@ class Sink(FakeSink):
 def model(*groups: str, **aspects: Any) -> Entity:
     properties = {"groups": [group_urn(name) for name in groups]}
     return Entity(URN, {**aspects, HOME: {**properties, "name": "r"}})
+
+
+def tagged(*names: str) -> Entity:
+    return model("g", globalTags={"tags": [{"tag": f"urn:li:tag:{name}"} for name in names]})
 
 
 def deliver(sink: FakeSink, *entities: Entity, merge: Merge = INGEST) -> Report:
@@ -243,16 +248,13 @@ def test_a_lost_update_of_an_entity_that_is_hidden_shows_it_again() -> None:
 
 def test_where_conditions_are_checked_no_history_is_read() -> None:
     sink = Sink()
-    reads: list[object] = []
 
-    def edit(urns: object) -> None:
-        reads.append(urns)
-        if len(reads) == 2:
-            sink.history = {}  # to look into it is an error
-            sink.stored[URN][HOME] = {**sink.stored[URN][HOME], **THEIRS}
-            sink.versions[URN, HOME] += 1
+    def edit() -> None:
+        sink.history = {}  # to look into it is an error
+        sink.stored[URN][HOME] = {**sink.stored[URN][HOME], **THEIRS}
+        sink.versions[URN, HOME] += 1
 
-    report = retract(sink, before_read=edit)
+    report = retract(sink, before_read=once(edit, at=2))
     assert sink.stored[URN]["status"] == {"removed": False}
     assert sink.stored[URN][HOME]["description"] == "theirs"
     assert report.conflicts == 1
@@ -260,29 +262,23 @@ def test_where_conditions_are_checked_no_history_is_read() -> None:
 
 def test_a_hidden_entity_that_somebody_deletes_is_not_made_again() -> None:
     sink = Sink()
+
     # The last read is that of the entity after it was hidden.
-    reads: list[object] = []
+    def delete() -> None:
+        sink.stored.clear()
 
-    def delete(urns: object) -> None:
-        reads.append(urns)
-        if len(reads) == 2:
-            sink.stored.clear()
-
-    retract(sink, before_read=delete)
+    retract(sink, before_read=once(delete, at=2))
     assert sink.stored == {}
 
 
 def test_a_hidden_entity_whose_status_is_gone_stays_as_it_is() -> None:
     sink = Sink()
-    reads: list[object] = []
 
-    def restore(urns: object) -> None:
-        reads.append(urns)
-        if len(reads) == 2:
-            sink.put(URN, EDITED, THEIRS)
-            del sink.stored[URN]["status"]
+    def restore() -> None:
+        sink.put(URN, EDITED, THEIRS)
+        del sink.stored[URN]["status"]
 
-    retract(sink, before_read=restore)
+    retract(sink, before_read=once(restore, at=2))
     assert "status" not in sink.stored[URN]
 
 
@@ -311,14 +307,11 @@ def test_an_entity_that_is_not_hidden_is_not_read_after_its_write() -> None:
 def test_an_edit_after_our_first_write_is_no_reason_to_write_again() -> None:
     sink = Sink(checks_versions=False)
     sink.enforces = False
-    reads: list[object] = []
 
-    def edit(urns: object) -> None:
-        reads.append(urns)
-        if len(reads) == 2:
-            sink.put(URN, HOME, {**sink.stored[URN][HOME], "description": "theirs"})
+    def edit() -> None:
+        sink.put(URN, HOME, {**sink.stored[URN][HOME], "description": "theirs"})
 
-    sink.before_read = edit
+    sink.before_read = once(edit, at=2)
     report = deliver(sink, model("g"))
     assert report.conflicts == 1
     assert len(sink.writes) == 1
@@ -383,59 +376,42 @@ def test_where_the_service_stores_another_text_the_last_version_counts_as_ours()
     assert sink.stored[URN][HOME]["description"] == "theirs"
 
 
-def test_an_entry_that_another_recipe_came_to_share_meanwhile_stays() -> None:
-    def tagged(*names: str) -> Entity:
-        tags = [{"tag": f"urn:li:tag:{name}"} for name in names]
-        return model("g", globalTags={"tags": tags})
+def put_as_other(sink: Sink, entity: Entity) -> None:
+    """Store an entity as another recipe would write it."""
+    [stored] = read_stored(sink, StateSession(), [entity]).values()
+    for one in OTHER(entity, stored).proposals:
+        sink.put(URN, one.aspect_name, one.aspect)
 
+
+def test_an_entry_that_another_recipe_came_to_share_meanwhile_stays() -> None:
     sink = Sink(checks_versions=False)
     sink.enforces = False
     deliver(sink, tagged("a", "b"))
-    other: list[Entity] = [tagged("b")]
-
-    def share(_: object) -> None:
-        while other:
-            entity = other.pop()
-            other_merge: Merge = partial(merge_entity, rules=MergeRules(Writer("other")))
-            [stored] = read_stored(sink, StateSession(), [entity]).values()
-            for one in other_merge(entity, stored).proposals:
-                sink.put(URN, one.aspect_name, one.aspect)
-
-    sink.before_write = share
+    sink.before_write = once(lambda: put_as_other(sink, tagged("b")), at=1)
     deliver(sink, tagged("a"))
     assert sink.stored[URN]["globalTags"] == tagged("a", "b").aspects["globalTags"]
-    deliver(sink, tagged("b"), merge=partial(merge_entity, rules=MergeRules(Writer("other"))))
+    deliver(sink, tagged("b"), merge=OTHER)
     assert sink.stored[URN]["globalTags"] == tagged("a", "b").aspects["globalTags"]
 
 
 def test_an_entry_whose_base_a_repair_loses_is_nobodys_and_goes() -> None:
-    def tagged(*names: str) -> Entity:
-        tags = [{"tag": f"urn:li:tag:{name}"} for name in names]
-        return model("g", globalTags={"tags": tags})
-
     sink = Sink(checks_versions=False)
     sink.enforces = False
-    other: Merge = partial(merge_entity, rules=MergeRules(Writer("other")))
     deliver(sink, tagged("a"))
-    deliver(sink, tagged(), merge=other)
+    deliver(sink, tagged(), merge=OTHER)
     edited = sink.stored[URN][HOME]
-    entities: list[Entity] = [tagged("x")]
 
-    def add_and_go_over(_: object) -> None:
-        while entities:
-            entity = entities.pop()
-            [stored] = read_stored(sink, StateSession(), [entity]).values()
-            for one in other(entity, stored).proposals:
-                sink.put(URN, one.aspect_name, one.aspect)
-            # Somebody who had read the properties before puts the older base back.
-            sink.put(URN, HOME, {**edited, "description": "a person's"})
+    def add_and_go_over() -> None:
+        put_as_other(sink, tagged("x"))
+        # Somebody who had read the properties before puts the older base back.
+        sink.put(URN, HOME, {**edited, "description": "a person's"})
 
-    sink.before_write = add_and_go_over
+    sink.before_write = once(add_and_go_over, at=1)
     deliver(sink, tagged("a", "b"))
     assert sink.stored[URN]["globalTags"] == tagged("a", "b").aspects["globalTags"]
     assert sink.stored[URN][HOME]["description"] == "a person's"
-    deliver(sink, tagged("x"), merge=other)
-    deliver(sink, tagged(), merge=other)
+    deliver(sink, tagged("x"), merge=OTHER)
+    deliver(sink, tagged(), merge=OTHER)
     assert sink.stored[URN]["globalTags"] == tagged("a", "b").aspects["globalTags"]
 
 
@@ -488,15 +464,12 @@ def test_an_aspect_that_somebody_puts_back_is_deleted_again() -> None:
     sink = Sink(checks_versions=False)
     sink.enforces = False
     deliver(sink, model("g", versionProperties=version))
-    reads: list[object] = []
 
-    def restore(urns: object) -> None:
-        reads.append(urns)
-        if len(reads) == 2:
-            sink.put(URN, "versionProperties", version)
-            sink.put(URN, HOME, {**sink.stored[URN][HOME], **THEIRS})
+    def restore() -> None:
+        sink.put(URN, "versionProperties", version)
+        sink.put(URN, HOME, {**sink.stored[URN][HOME], **THEIRS})
 
-    sink.before_read = restore
+    sink.before_read = once(restore, at=2)
     deliver(sink, model("g", versionProperties=dict.fromkeys(version)))
     assert "versionProperties" not in sink.stored[URN]
     assert sink.stored[URN][HOME]["description"] == "theirs"

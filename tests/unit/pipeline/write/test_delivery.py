@@ -27,7 +27,7 @@ from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.write import delivery
 from mlcat_ingest.pipeline.write.conflicts import read_stored, write_again
 from mlcat_ingest.pipeline.write.delivery import ROUNDS, Delivery
-from support.fakes import FakeSink, FakeSource, group_urn, model_urn
+from support.fakes import FakeSink, FakeSource, group_urn, model_urn, once
 from support.recipes import a_recipe, run
 
 HOME = "mlModelProperties"
@@ -68,17 +68,6 @@ def base(sink: FakeSink, name: str) -> Any:
 
 def headers(writes: Sequence[Proposal]) -> list[str | None]:
     return [None if one.headers is None else one.headers["If-Version-Match"] for one in writes]
-
-
-def once(work: Callable[[], None], *, at: int) -> Callable[[object], None]:
-    """Return a hook that does `work` before the write, or the read, of that number."""
-    calls = iter(range(1, 1000))
-
-    def hook(_: object) -> None:
-        if next(calls) == at:
-            work()
-
-    return hook
 
 
 def meddling(sink: FakeSink) -> Callable[..., None]:
