@@ -159,7 +159,9 @@ def out_lines(lines: "Iterable[Line]") -> None:
 
 def out_json_line(data: Mapping[str, Any]) -> None:
     """Write a result to stdout as JSON on one line, secrets hidden."""
-    out(mask(json.dumps(data, ensure_ascii=False)))
+    from mlcat_ingest.workflows.plan_render import json_line
+
+    out(json_line(data))
 
 
 def out_either(data: Mapping[str, Any], lines: "Iterable[Line]", *, as_json: bool) -> None:

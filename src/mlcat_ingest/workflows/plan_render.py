@@ -3,7 +3,7 @@
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -217,6 +217,11 @@ def _aspect_changes(aspect: AspectDiff) -> Iterator[dict[str, Any]]:
             yield {"field": field.field, "reordered": True}
 
 
+def json_line(data: Mapping[str, Any]) -> str:
+    """Return JSON data on one line, secrets hidden."""
+    return secrets.mask(json.dumps(data, ensure_ascii=False))
+
+
 class ChangeLog:
     """The file of the changes of one run, each as a plan prints it. Safe for several threads.
 
@@ -237,9 +242,7 @@ class ChangeLog:
     def write(self, written: Sequence[MergedEntity]) -> None:
         """Add the changes of entities; where the file takes no more, `problem` says why."""
         diffs = (diff for merged in written if (diff := diff_merged(merged)) is not None)
-        changes = (data for diff in diffs for data in change_data(diff))
-        lines = (secrets.mask(json.dumps(data, ensure_ascii=False)) for data in changes)
-        text = "".join(f"{line}\n" for line in lines)
+        text = "".join(f"{json_line(data)}\n" for diff in diffs for data in change_data(diff))
         with self._lock:
             if self.problem is not None:
                 return
