@@ -139,9 +139,9 @@ class KnownEntities:
             and key in (custom := custom_properties(main.value))
             and writer.is_own(writer_id_of(custom[key]))
         }
-        stamped = f"SELECT urn, base, stamps {_OWN} AND base <> '' AND stamps <> '' AND urn IN ?"
         if not held:
             return stored
+        stamped = f"SELECT urn, base, stamps {_OWN} AND base <> '' AND stamps <> '' AND urn IN ?"
         known = self._database.select(
             lambda urn, text, stamps: (urn, text, loads(stamps)),
             stamped,
