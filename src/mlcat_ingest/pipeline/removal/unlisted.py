@@ -179,7 +179,7 @@ class UnlistedEntities:
     def unfound(self, part: PartitionPass) -> Iterator[str]:
         """Yield the entities that a complete pass listed, and the search did not find.
 
-        There are none without a state that knows what was listed.
+        There are none without a state that knows what was listed, or if the search failed.
         """
         if (found := self._found.get(part)) is not None:
             types = frozenset(self._types(part))
@@ -202,6 +202,8 @@ class UnlistedEntities:
                 for page in listing.pages:
                     yield from page
         except CANNOT_ANSWER as error:
+            # What a search that broke off would have found, nobody knows.
+            self._found.pop(part, None)
             log.info(
                 "the catalog cannot be searched, so only entities in the state count: %s", error
             )
