@@ -297,6 +297,24 @@ def test_a_search_is_narrowed_and_explained_with_the_keyboard(page: Page) -> Non
     expect(page.get_by_label("Search", exact=True)).to_have_value("status:FAILED")
 
 
+def test_choices_are_before_the_hits_folded_where_there_is_no_room(page: Page) -> None:
+    page.set_viewport_size({"width": PHONE, "height": 900})
+    sign_in(page, target="/search?q=hare")
+    choice, hit = page.get_by_role("link", name="Churn 12"), page.locator(".hit").first
+    expect(choice).to_be_hidden()
+    expect(hit).to_be_in_viewport()
+    page.get_by_text("Narrow the search").press("Enter")
+    choice.press("Enter")
+    expect(page.locator("summary")).to_have_text("Narrow the search Churn")
+    expect(choice).to_be_hidden()
+    page.set_viewport_size({"width": DESK, "height": 900})
+    expect(page.locator("summary")).to_be_hidden()
+    boxes = choice.bounding_box(), hit.bounding_box()
+    assert boxes[0] is not None
+    assert boxes[1] is not None
+    assert boxes[0]["x"] + boxes[0]["width"] < boxes[1]["x"]
+
+
 def test_suggestions_close_and_open_again(page: Page) -> None:
     sign_in(page)
     box = page.get_by_role("combobox", name="Search")
