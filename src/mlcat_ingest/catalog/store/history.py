@@ -11,6 +11,7 @@ from sqlalchemy.sql.expression import ColumnElement, Select
 from mlcat_ingest.catalog.schema.tables import aspect, aspect_history, edge, entity
 from mlcat_ingest.catalog.schema.values import BACKGROUND_TYPES, SYSTEM_ACTOR, UNKNOWN_ACTOR
 from mlcat_ingest.catalog.store.rows import distinct_chunks
+from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 from mlcat_ingest.metadata.codec import dumps, loads
 
 VersionKey = tuple[int, str, int]
@@ -47,13 +48,15 @@ class VersionInfo(NamedTuple):
 class ChangeFilter:
     """The changes to show: by a person or recipe, of entities of a type, of groups and members.
 
-    They are URNs, a name and a type, empty for all. `PEOPLE` are all writers with a name.
+    They are URNs, a name and a type, empty for all. `PEOPLE` are all writers with a name. New
+    results of metadata tests are `evaluated`, which no other change is.
     """
 
     person: str = ""
     recipe: str = ""
     entity_type: str = ""
     groups: tuple[str, ...] = ()
+    evaluated: bool = False
 
 
 PEOPLE: Final = "people"
@@ -159,7 +162,8 @@ def _among(
 
 def _moments_in(table: Table, wanted: ChangeFilter, before: Moment | None) -> Select[Any]:
     moment = table.c.modified_ms, table.c.entity_id
-    query = select(*moment)
+    of_results = table.c.aspect == TEST_RESULTS
+    query = select(*moment).where(of_results if wanted.evaluated else ~of_results)
     if before is not None:
         query = query.where(tuple_(*moment) < before)
     if wanted.person:

@@ -4,19 +4,25 @@ The address holds the view: `by`, `kind`, `group`, and `before`, the moment wher
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain, groupby
-from typing import Final, Literal
+from typing import Any, Final, Literal
 from urllib.parse import urlencode
 from uuid import NAMESPACE_URL, uuid5
 
 from mlcat_ingest.catalog.store import history
-from mlcat_ingest.catalog.store.history import NO_PERSON, PEOPLE, ChangeFilter, VersionInfo
+from mlcat_ingest.catalog.store.history import NO_PERSON, PEOPLE, ChangeFilter, Moment, VersionInfo
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.facts import Piece
-from mlcat_ingest.catalog.web.ui.history import ShownVersion, compared, writers_of
+from mlcat_ingest.catalog.web.ui.history import (
+    ShownVersion,
+    compared,
+    keys_of,
+    values_of,
+    writers_of,
+)
 from mlcat_ingest.catalog.web.ui.lists import PAGE_ROWS, ListRow, names_of, rows_of, urns_named
 from mlcat_ingest.catalog.web.ui.text import (
     KIND_LABELS,
@@ -51,7 +57,8 @@ Outcome = Literal["created", "changed", "removed", "evaluated"]
 class _ChangedEntity:
     """An entity that was created, changed or removed at one moment, by whom, and in what.
 
-    It was evaluated if there are only new results of metadata tests, which the page of a test has.
+    It was evaluated if there are only new results of metadata tests. `results` say which of these
+    fail newly, and which no longer do.
     """
 
     row: ListRow
@@ -59,11 +66,17 @@ class _ChangedEntity:
     outcome: Outcome
     writers: tuple[Piece, ...]
     versions: tuple[ShownVersion, ...] = ()
+    results: Sequence[str] = ()
 
     @property
     def id(self) -> str:
         """The identity of the change, which every server and every request calls alike."""
         return uuid5(NAMESPACE_URL, f"{self.row.urn}#{self.modified_ms}").urn
+
+    @property
+    def is_evaluated(self) -> bool:
+        """True if there are only new results of metadata tests."""
+        return self.outcome == "evaluated"
 
     @property
     def day(self) -> str:
@@ -85,7 +98,8 @@ class _ChangedEntity:
 class _ChangeSet:
     """The changes of one ingestion, person or tool on one day, the newest first.
 
-    Those without values to show are together by a text such as `12 Models created`.
+    Those without values to show are together by a text such as `12 Models created`, those with new
+    results of a metadata test by one that names it.
     """
 
     latest: _ChangedEntity
@@ -97,11 +111,14 @@ class _ChangeSet:
 class ChangesPage:
     """A page of changes; `older` is the address of the next one, None on the last.
 
+    Results of metadata tests take no place of other changes: the page has the newest ones beside
+    these. Where there are more changes behind them, or more results (True), they are `cut`.
     `writers` and `kinds` are the values to choose from, with their names; `chosen` are those of the
     address.
     """
 
     entities: tuple[_ChangedEntity, ...]
+    cut: Collection[bool] = ()
     chosen: Mapping[str, str] = field(default_factory=dict)
     writers: Mapping[str, str] = field(default_factory=dict)
     kinds: Mapping[str, str] = field(default_factory=dict)
@@ -119,19 +136,20 @@ class ChangesPage:
 
     @property
     def days(self) -> Iterator[tuple[str, list[_ChangeSet]]]:
-        """The changes by day and by who made them."""
+        """The changes by day and by who made them, of each day the results of tests last."""
+        last = {one.is_evaluated: one for one in self.entities}
+        cut = [last[of] for of in self.cut if of in last]
         for day, of_day in groupby(self.entities, lambda one: one.day):
             by_writers: dict[tuple[Piece, ...], list[_ChangedEntity]] = {}
-            for one in of_day:
+            for one in sorted(of_day, key=lambda one: one.is_evaluated):
                 by_writers.setdefault(one.writers, []).append(one)
-            cut = None if self.older is None else self.entities[-1]
-            yield day, [_change_set(of, is_cut=of[-1] is cut) for of in by_writers.values()]
+            yield day, [_change_set(of, cut) for of in by_writers.values()]
 
 
 def changes_page(store: Store, query: Mapping[str, str]) -> ChangesPage:
     """Return the page of changes that the parameters in `query` ask for.
 
-    Cost: some ten SQL statements, of which one walks along the index of the time, and the
+    Cost: some 15 SQL statements, of which two walk along the index of the time, and the
     comparison of at most `history.COMPARED_CHARS` characters.
     """
     chosen = {key: text for key in _FILTERS if (text := query.get(key, "").strip())}
@@ -147,13 +165,11 @@ def changes_page(store: Store, query: Mapping[str, str]) -> ChangesPage:
     wanted = ChangeFilter(person, recipe, chosen.get("kind", ""), groups)
     given = _BEFORE.fullmatch(query.get("before", ""))
     before = None if given is None else (int(given[1]), int(given[2]))
-    found = store.read(history.moments, wanted, before, PAGE_ROWS + 1)
-    page = found[:PAGE_ROWS]
-    versions = store.read(history.versions_at, page)
+    versions, ends = _versions(store, wanted, before)
     writers = {one.modified_by for one in versions} | {person}
     people = names_of(store, sorted(writers.difference(NO_PERSON, ("", PEOPLE))))
     recipes = {scalar(one.system_metadata.get("pipelineName")) for one in versions} | {recipe}
-    older = "-".join(map(str, page[-1])) if len(found) > len(page) else None
+    older = "-".join(map(str, ends[False])) if False in ends else None
     kinds = dict.fromkeys(("", *KIND_LABELS, wanted.entity_type))
     return ChangesPage(
         # Of an entity that was created at that moment everything is new.
@@ -162,6 +178,7 @@ def changes_page(store: Store, query: Mapping[str, str]) -> ChangesPage:
             versions,
             [one for one in versions if not one.with_entity and one.aspect != TEST_RESULTS],
         ),
+        ends.keys(),
         chosen,
         {"": "anybody", PEOPLE: "people", **people}
         | {f"{_RECIPE}{name}": f"recipe {name}" for name in sorted(recipes - {""})},
@@ -173,16 +190,32 @@ def changes_page(store: Store, query: Mapping[str, str]) -> ChangesPage:
 def latest_changes(store: Store) -> ChangesPage:
     """Return the latest changes of the last day, without values, for the first page.
 
-    Cost: some six SQL statements.
+    Cost: some ten SQL statements.
     """
-    found = store.read(history.moments, ChangeFilter(), None, PAGE_ROWS + 1)
-    since_ms = now_ms() - _DAY_MS
-    recent = [one for one in found if one[0] >= since_ms]
-    older = PATH if len(recent) > PAGE_ROWS else None
-    recent = recent[:PAGE_ROWS]
-    versions = store.read(history.versions_at, recent)
+    versions, ends = _versions(store, ChangeFilter(), None, now_ms() - _DAY_MS)
     removals = [one for one in versions if one.aspect == STATUS and not one.with_entity]
-    return ChangesPage(_changed(store, versions, removals), older=older)
+    return ChangesPage(_changed(store, versions, removals), ends.keys())
+
+
+def _versions(
+    store: Store, wanted: ChangeFilter, before: Moment | None, since_ms: int = 0
+) -> tuple[Sequence[VersionInfo], Mapping[bool, Moment]]:
+    """Return the versions of a page, and the moments where it ends before the changes do.
+
+    It ends so in changes, and in results of metadata tests (True), each after `PAGE_ROWS`. Results
+    are of the time of its changes.
+    """
+    since: Moment = (since_ms, 0)
+    moments: list[Moment] = []
+    ends: dict[bool, Moment] = {}
+    for evaluated in (False, True):
+        of = replace(wanted, evaluated=evaluated)
+        found = store.read(history.moments, of, before, PAGE_ROWS + 1)
+        found = [one for one in found if one >= since]
+        moments += found[:PAGE_ROWS]
+        if len(found) > PAGE_ROWS:
+            since = ends[evaluated] = found[PAGE_ROWS - 1]
+    return store.read(history.versions_at, moments), ends
 
 
 def _changed(
@@ -196,6 +229,7 @@ def _changed(
     by = dict(zip(found, writers_of(store, found), strict=True))
     urns = list(dict.fromkeys(one.urn for one in found))
     rows = dict(zip(urns, rows_of(store, urns), strict=True))
+    results = _new_results(store, found)
     entities = []
     for (modified_ms, urn), group in groupby(found, lambda one: (one.modified_ms, one.urn)):
         versions = [*group]
@@ -206,25 +240,49 @@ def _changed(
         marks = chain.from_iterable(one.changes for one in changes if one.aspect == STATUS)
         if any(mark.field == "removed" and mark.new == "true" for mark in marks):
             outcome = "removed"
-        elif {one.aspect for one in versions} == {TEST_RESULTS}:
-            outcome = "evaluated"
-        entities.append(_ChangedEntity(rows[urn], modified_ms, outcome, by[versions[0]], changes))
+        anew: Sequence[str] = ()
+        if {one.aspect for one in versions} == {TEST_RESULTS}:
+            outcome, anew = "evaluated", results[versions[0]]
+        by_whom = by[versions[0]]
+        entities.append(_ChangedEntity(rows[urn], modified_ms, outcome, by_whom, changes, anew))
     return tuple(entities)
 
 
-def _change_set(entities: Sequence[_ChangedEntity], *, is_cut: bool) -> _ChangeSet:
+def _new_results(store: Store, found: Iterable[VersionInfo]) -> Mapping[VersionInfo, Sequence[str]]:
+    """Return which metadata tests fail since these versions, and which no longer do, in words."""
+    results = [one for one in found if one.aspect == TEST_RESULTS]
+    values = values_of(store, results)
+    moved: dict[VersionInfo, list[tuple[str, str]]] = {}
+    for one in results:
+        now, before = ((values.get(key) or {}) for key in keys_of(one))
+        failed = _tests(before, "failing")
+        moved[one] = [("newly failing", test) for test in _tests(now, "failing") - failed]
+        moved[one] += [("newly passing", test) for test in _tests(now, "passing") & failed]
+    names = names_of(store, sorted({test for of in moved.values() for _, test in of}))
+    return {one: sorted(f'{how} "{names[test]}"' for how, test in of) for one, of in moved.items()}
+
+
+def _tests(value: Mapping[str, Any], side: str) -> set[str]:
+    return {entry["test"] for entry in value.get(side) or []}
+
+
+def _change_set(entities: Sequence[_ChangedEntity], cut: Collection[_ChangedEntity]) -> _ChangeSet:
     """Return the changes of one writer; there are more than are counted if the page cuts them."""
     changed: list[_ChangedEntity] = []
-    folded: dict[tuple[str, str], dict[str, _ChangedEntity]] = {}
+    folded: dict[tuple[str, bool, str], dict[str, _ChangedEntity]] = {}
     for one in entities:
         if one.outcome == "changed" and one.versions:
             changed.append(one)
-        else:
-            folded.setdefault((one.row.kind, one.outcome), {})[one.row.urn] = one
-    least = "at least " if is_cut else ""
+            continue
+        kind = kind_name(entity_type(one.row.urn)) if one.is_evaluated else one.row.kind
+        for what in one.results or (one.outcome,):
+            folded.setdefault((kind, one.is_evaluated, what), {})[one.row.urn] = one
+    cut_here = {one.is_evaluated for one in entities if one in cut}
     texts = {
-        f"{least}{plural(len(of), kind)} {outcome}": [*of.values()]
-        for (kind, outcome), of in folded.items()
+        f"{'at least ' if evaluated in cut_here else ''}{plural(len(of), kind)} {what}": [
+            *of.values()
+        ]
+        for (kind, evaluated, what), of in folded.items()
     }
     return _ChangeSet(entities[0], texts, changed)
 

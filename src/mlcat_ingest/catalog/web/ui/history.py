@@ -113,7 +113,7 @@ def compared(
     store: Store, found: Sequence[VersionInfo], hrefs: Sequence[str], changes: int
 ) -> list[ShownVersion]:
     """Return what versions changed, each at most so many `changes`; or where that is shown."""
-    values = _values(store, found)
+    values = values_of(store, found)
     return [
         _version(entry, href, values, changes) for entry, href in zip(found, hrefs, strict=True)
     ]
@@ -136,16 +136,16 @@ def writers_of(store: Store, found: Sequence[VersionInfo]) -> list[tuple[Piece, 
     return [_writers(entry, pieces) for entry in found]
 
 
-def _values(
+def values_of(
     store: Store, found: Sequence[VersionInfo]
 ) -> Mapping[VersionKey, Mapping[str, Any] | None]:
     """Return the values of versions and of those before them; None for those not compared."""
-    keys = dict.fromkeys(key for entry in found for key in _keys(entry))
+    keys = dict.fromkeys(key for entry in found for key in keys_of(entry))
     sizes = store.read(history.sizes, keys)
     chosen: set[VersionKey] = set()
     left = COMPARED_CHARS
     for entry in found:
-        wanted = sizes.keys() & set(_keys(entry)) - chosen
+        wanted = sizes.keys() & set(keys_of(entry)) - chosen
         size = sum(sizes[key] for key in wanted)
         if size <= left:
             left -= size
@@ -154,7 +154,8 @@ def _values(
     return dict.fromkeys(sizes) | {key: loads(text) for key, text in texts.items()}
 
 
-def _keys(entry: VersionInfo) -> tuple[VersionKey, VersionKey]:
+def keys_of(entry: VersionInfo) -> tuple[VersionKey, VersionKey]:
+    """Return what tells a version, and the one before it, from others."""
     aspect = entry.entity_id, entry.aspect
     return (*aspect, entry.version), (*aspect, entry.version - 1)
 
@@ -165,7 +166,7 @@ def _version(
     values: Mapping[VersionKey, Mapping[str, Any] | None],
     most: int,
 ) -> ShownVersion:
-    keys = [key for key in _keys(entry) if key in values]
+    keys = [key for key in keys_of(entry) if key in values]
     new, *before = (values[key] for key in keys)
     note = "The aspect was deleted afterwards." if entry.deleted else ""
     if new is None or None in before:

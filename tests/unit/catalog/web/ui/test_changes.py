@@ -2,9 +2,11 @@
 
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import partial
 from html import unescape
+from itertools import chain
 from typing import Any
 from urllib.parse import quote
 from uuid import UUID
@@ -18,7 +20,7 @@ from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.changes import changes_page
 from mlcat_ingest.catalog.web.ui.lists import PAGE_ROWS
 from mlcat_ingest.core.clock import now_ms
-from support.catalog_store import group, model, put, statements
+from support.catalog_store import group, model, put, put_test, statements
 from support.names import HOSTILE
 from support.pages import at, get, page
 
@@ -89,19 +91,63 @@ def test_counts_of_a_page_that_ends_in_an_ingestion_say_that_there_are_more(
     assert "run r1 2 Models created" in page(store, unescape(older)).text
 
 
-def test_results_of_metadata_tests_are_no_values_to_read(store: Store, clock: list[int]) -> None:
+def evaluated(store: Store, names: Iterable[str], **outcomes: str) -> None:
+    """Write the tests that models pass and fail, all at one moment."""
+    value = {
+        side: [{"test": f"urn:li:test:{test}", "type": kind} for test in outcomes[side].split()]
+        for side, kind in (("passing", "SUCCESS"), ("failing", "FAILURE"))
+    }
+    store.write([Write(model(name), "testResults", value) for name in names])
+
+
+def test_results_of_metadata_tests_are_by_the_test_that_fails_or_fails_no_longer(
+    store: Store, clock: list[int]
+) -> None:
+    put_test(store, "has owner")
     for name in ("a", "b"):
         put(store, model(name), mlModelProperties={"name": name})
-        clock[0] += 1
-        result = {"test": "urn:li:test:t", "type": "SUCCESS"}
-        put(store, model(name), testResults={"passing": [result], "failing": []})
-        clock[0] += 1
+    clock[0] += 1
+    evaluated(store, ["a"], failing="has-owner", passing="other")
+    evaluated(store, ["b"], failing="has-owner other", passing="")
+    clock[0] += DAY_MS
+    evaluated(store, ["a", "b"], failing="has-owner", passing="other")
+    clock[0] += DAY_MS
+    evaluated(store, ["a", "b"], failing="", passing="has-owner other third")
     put(store, model("a"), mlModelProperties={"name": "a", "description": "x"},
         testResults={"passing": [], "failing": []})  # fmt: skip
     shown = text(store)
-    assert "by the catalog 2 Models evaluated : b , a" in shown
+    for expected in (
+        '1 Model newly passing "has owner" : b',
+        '1 Model newly passing "other" : b',
+        '2 Models newly failing "has owner" : b , a 1 Model newly failing "other" : b',
+    ):
+        assert f"by the catalog {expected}" in shown
+    assert "third" not in shown
     assert "added description x" in shown
     assert "urn:li:test" not in shown
+    contents = [one.text or "" for one in feed_of(store).iter(f"{ATOM}content")]
+    assert 'newly failing "has owner"\nnewly failing "other"' in contents
+
+
+def test_results_of_metadata_tests_take_no_places_of_changes(
+    store: Store, clock: list[int]
+) -> None:
+    clock[0] = now_ms()
+    names = [f"m{number}" for number in range(PAGE_ROWS + 1)]
+    write(store, model("first"), {"name": "first"}, ADA)
+    clock[0] += 1
+    store.write([Write(model(name), "mlModelProperties", {"name": name}) for name in names])
+    clock[0] += 1
+    evaluated(store, names, failing="t", passing="")
+    for shown in (text(store), page(store, "/").text.partition("last day")[2]):
+        assert shown.find("created") < shown.find("newly failing")
+        assert f"at least {PAGE_ROWS} Models created" in shown
+        assert f'at least {PAGE_ROWS} Models newly failing "t"' in shown
+    *_, older = re.findall(r'href="([^"]+)" rel="next"', get(store, "/changes").text)
+    shown = page(store, unescape(older)).text
+    assert "by ada 1 Model created : first" in shown
+    assert "by a person or tool 1 Model created : m0" in shown
+    assert "newly failing" not in shown
 
 
 def test_bookkeeping_is_shown_only_of_what_has_no_other_change(
@@ -271,14 +317,14 @@ def plan_of(query: str, connection: Connection) -> list[str]:
 
 def test_a_page_walks_along_the_time_alone(filled: Store) -> None:
     """No filter reads the wide rows of the tables, or sorts all that it finds."""
-    plans = []
+    plans: list[str] = []
     for query in ({}, {"by": "people"}, {"kind": "mlModel"}, {"group": group("churn")}):
         with statements(filled) as seen:
             changes_page(filled, query)
-        (asked,) = [sql for sql in seen if " UNION SELECT aspect_history.modified_ms" in sql]
-        plans += filled.read(partial(plan_of, asked))
+        asked = [sql for sql in seen if " UNION SELECT aspect_history.modified_ms" in sql]
+        plans += chain(*(filled.read(partial(plan_of, one)) for one in asked))
     tables = [step for step in plans if step.split()[1:2] in (["aspect"], ["aspect_history"])]
-    assert len(tables) == 8
+    assert len(tables) == 16
     assert all("COVERING INDEX" in step and "_by_time" in step for step in tables)
     assert "MERGE (UNION)" in plans
 
