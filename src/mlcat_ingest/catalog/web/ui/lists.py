@@ -383,8 +383,7 @@ def rows_of(store: Store, urns: Sequence[str]) -> list[ListRow]:
     """
     stored = store.get_many(urns, _SHOWN)
     named = version_set_names(store, stored)
-    rows = [_row(urn, stored.get(urn)) for urn in urns]
-    return [replace(row, name=named.get(row.urn, row.name)) for row in rows]
+    return [_row(urn, stored.get(urn), named.get(urn)) for urn in urns]
 
 
 def names_of(store: Store, urns: Sequence[str]) -> dict[str, str]:
@@ -425,7 +424,10 @@ def model_rows(store: Store, urns: Sequence[str]) -> list[ListRow]:
     rows = rows_of(store, urns)
     makers = list(dict.fromkeys(row.custom[RUN_MODEL] for row in rows if RUN_MODEL in row.custom))
     runs = dict(zip(makers, rows_of(store, makers) if makers else (), strict=True))
-    return [replace(row, maker=runs.get(row.custom.get(RUN_MODEL, ""))) for row in rows]
+    return [
+        replace(row, maker=runs[row.custom[RUN_MODEL]]) if RUN_MODEL in row.custom else row
+        for row in rows
+    ]
 
 
 _NUMBERS: Final = (
@@ -491,7 +493,7 @@ def _marks(custom: Mapping[str, str]) -> Iterator[str]:
             yield from map(str, names)
 
 
-def _row(urn: str, stored: Aspects | None) -> ListRow:
+def _row(urn: str, stored: Aspects | None, name: str | None) -> ListRow:
     aspects = stored or {}
     properties = properties_of(urn, aspects)
     results = value_of(aspects, TEST_RESULTS)
@@ -499,7 +501,7 @@ def _row(urn: str, stored: Aspects | None) -> ListRow:
     return ListRow(
         urn=urn,
         href=entity_href(urn),
-        name=display_name(urn, aspects),
+        name=name or display_name(urn, aspects),
         kind=kind_of(urn, aspects),
         platform=Identity.of(urn).platform,
         description=plain_line(description_of(properties)),

@@ -132,6 +132,8 @@ def created_at(properties: Mapping[str, Any]) -> str:
 
 def scalar(value: Any) -> str:
     """Return a JSON scalar, or a value in a one-key union wrapper, as text."""
+    if isinstance(value, str):
+        return value
     if isinstance(value, Mapping) and len(value) == 1:
         (value,) = value.values()
     return str(value) if isinstance(value, list | dict) else in_words(value)

@@ -13,6 +13,7 @@ import pytest
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.app import create_app
+from mlcat_ingest.catalog.web.ui import runs
 from mlcat_ingest.catalog.web.ui.text import duration
 from support.asgi import call
 from support.catalog_store import group, model, put
@@ -407,7 +408,8 @@ def test_a_duration_of_more_digits_than_a_number_may_have_stays_text(store: Stor
     assert "9" * 5_000 in page(store, at(urn)).text
 
 
-def test_an_export_has_all_rows_of_the_view(store: Store) -> None:
+def test_an_export_has_all_rows_of_the_view(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "_EXPORT_HITS", 500)
     store.write(
         [
             Write(
@@ -469,8 +471,9 @@ def test_no_cell_of_an_export_is_a_formula(store: Store) -> None:
     assert text.endswith('"\'\uff1d1,""2""\r\n3"\r\n')
 
 
-def test_an_export_of_a_wrong_filter_is_an_error(store: Store) -> None:
-    target = at(CHURN, address(("filter", "ownre:x"), ("export", "csv")))
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_an_export_of_a_wrong_filter_is_an_error(store: Store, kind: str) -> None:
+    target = at(CHURN, address(("filter", "ownre:x"), ("export", kind)))
     assert call(create_app(store), "GET", target).status == 400
 
 
