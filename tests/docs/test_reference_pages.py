@@ -86,8 +86,10 @@ def test_the_recipe_page_has_every_model_and_every_key_a_meaning() -> None:
 def test_a_row_of_a_key_has_its_type_default_other_names_and_meaning() -> None:
     (row,) = re.findall(r"(?m)^\| `batch_size` .*", RECIPE)
     assert row == (
-        "| `batch_size` | integer, 1 or more, at most 200 | `200` "
-        "| Maximum number of proposals in a request. Also called `max_per_batch`. |"
+        "| `batch_size` | integer, 1 or more, at most 1,000 | `1000` "
+        "| Maximum number of proposals in a request. A run begins with 200, sends fewer where the "
+        "catalog takes over five seconds for them, and more where it takes less than two. "
+        "Also called `max_per_batch`. |"
     )
     assert "| `enrich` | list: [mapping](#enrich) |  | Rules that add tags" in RECIPE
     assert "| `path` | path | required | Output file" in RECIPE

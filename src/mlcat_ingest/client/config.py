@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field
 
-from mlcat_ingest.metadata.reserved import MAX_REQUEST_BYTES, MAX_REQUEST_ITEMS
+from mlcat_ingest.metadata.reserved import MAX_PROPOSALS, MAX_REQUEST_BYTES
 from mlcat_ingest.recipe.connection import ConnectionConfig
 from mlcat_ingest.recipe.fields import RecipeModel, ServiceUrl, none_if_empty
 from mlcat_ingest.recipe.values import RecipePath, RecipeUrl
@@ -53,12 +53,13 @@ class RestSinkConfig(ConnectionConfig):
     )
     """Maximum number of concurrent requests. A run has as many batches in flight, up to 16."""
     batch_size: int = Field(
-        default=MAX_REQUEST_ITEMS,
+        default=MAX_PROPOSALS,
         ge=1,
-        le=MAX_REQUEST_ITEMS,
+        le=MAX_PROPOSALS,
         validation_alias=AliasChoices("batch_size", "max_per_batch"),
     )
-    """Maximum number of proposals in a request."""
+    """Maximum number of proposals in a request. A run begins with 200, sends fewer where the
+    catalog takes over five seconds for them, and more where it takes less than two."""
     batch_bytes: int = Field(default=MAX_REQUEST_BYTES, ge=65_536, le=64 * 1024 * 1024)
     """Maximum size of a request body in bytes."""
     server_version: Annotated[

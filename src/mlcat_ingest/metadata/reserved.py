@@ -88,7 +88,10 @@ TYPE_TAG: Final = "mlcat.type"
 """The tag of a field, or parameter of a feature, with its data type, such as COUNT."""
 
 MAX_REQUEST_ITEMS: Final = 200
-"""Most proposals or URNs in one request to the catalog, as DataHub's own clients hold it."""
+"""Most URNs in one request to the catalog, and proposals, as DataHub's own clients hold it."""
+
+MAX_PROPOSALS: Final = 1_000
+"""Most proposals in one request to a catalog that answers fast."""
 
 MAX_REQUEST_BYTES: Final = 15 * 1024 * 1024
 """Most bytes of proposals in one request; a DataHub server's own limit is 16,000,000."""

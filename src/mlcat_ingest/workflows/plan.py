@@ -63,7 +63,7 @@ class _Totals:
 
     @property
     def write_requests(self) -> int:
-        """How many requests writing them would take, if nothing is refused."""
+        """How many requests writing them would take at most, if nothing is refused."""
         return -(-self.proposals // self.batch_size)
 
 
@@ -155,4 +155,5 @@ def make_plan(
     store = PlanStore()
     planned = PlannedCatalog(sink, store, on_read)
     run = PipelineRun(sources, planned, options, lambda context, _: PlannedDelivery(store, context))
-    return Plan(run.execute(progress), store, sink.facts.batch_size, run.next_removals)
+    size = min(MAX_REQUEST_ITEMS, sink.facts.batch_size)
+    return Plan(run.execute(progress), store, size, run.next_removals)

@@ -172,7 +172,7 @@ def counts_lines(plan: Plan) -> Iterator[Line]:
     yield from map(Line, findings(report))
     yield Line(
         f"  requests     {report.source_requests:,} to the source, {report.catalog_requests:,} to "
-        f"the catalog; writing takes {totals.write_requests:,} more for "
+        f"the catalog; writing takes at most {totals.write_requests:,} more for "
         f"{plural(totals.proposals, 'proposal')}"
     )
 

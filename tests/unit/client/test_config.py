@@ -33,7 +33,7 @@ def test_defaults_leave_server_and_token_to_the_environment() -> None:
     config = rest()
     trust = trust_of(config)
     assert (config.server, config.token, trust.verify, trust.cert) == (None, None, True, None)
-    assert (config.batch_size, config.batch_bytes) == (200, 15 * 1024 * 1024)
+    assert (config.batch_size, config.batch_bytes) == (1_000, 15 * 1024 * 1024)
 
 
 def test_the_words_of_datahub_mean_the_same() -> None:
@@ -78,7 +78,7 @@ def test_empty_is_none() -> None:
             "server: must not contain a user name or a password; use `token`",
         ),
         ({"server": "http://h/?a=b"}, "server: must not end in a query or a fragment"),
-        ({"batch_size": 201}, "batch_size: must be 200 or less"),
+        ({"batch_size": 1_001}, "batch_size: must be 1000 or less"),
         ({"client_key": "k.pem"}, "`client_key` needs `client_cert`"),
         (
             {"headers": {"X": "a\nb"}},

@@ -25,6 +25,7 @@ from mlcat_ingest.errors import (
 from mlcat_ingest.metadata.entries import same_json
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.registry import KEY_ASPECTS
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.net.session import TIMEOUTS
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity
@@ -106,7 +107,7 @@ class Delivery:
         self._merge = merge
         self._conflicts = ConflictGuard(context, merge)
         self._read_back = ReadBack(context)
-        self.batch_size = context.sink.facts.batch_size
+        self.batch_size = self._first_size = min(MAX_REQUEST_ITEMS, context.sink.facts.batch_size)
 
     def deliver(self, batch: Sequence[MergedEntity]) -> list[Outcome]:
         """Write `batch` and return what became of each entity, in no particular order.
@@ -172,7 +173,7 @@ class Delivery:
         """
         retries: list[MergedEntity] = []
         conflicted: list[MergedEntity] = []
-        most = self._context.sink.facts.batch_size >> (attempt - 1)
+        most = self.batch_size if attempt == 1 else self._first_size >> (attempt - 1)
         for part in _split(waiting, max(1, min(most, self.batch_size))):
             started_s = time.monotonic()
             try:
@@ -230,7 +231,7 @@ class Delivery:
         return refused
 
     def _adapt_batch_size(self, proposals: int, took_s: float) -> None:
-        """Make the next batches smaller where the catalog took too long, else larger again."""
+        """Make the next batches smaller if the catalog took too long, larger if it is fast."""
         size = self.batch_size
         if took_s > BATCH_S:
             size = int(proposals * BATCH_S / took_s)

@@ -236,18 +236,20 @@ def test_a_batch_is_awaited_for_as_long_again_as_its_answer(
 
 
 @pytest.mark.parametrize(
-    ("took_s", "sizes"),
+    ("most", "took_s", "sizes"),
     # What is read together is cut by the size of that moment.
     [
-        ([5], [200] * 4),
-        ([10], [200, 100, 100, 200, 200]),
-        ([10, 2], [200, 100, 100, 200, 200]),
-        ([10, 3, 3, 3, 3, 1], [200, *[100] * 6]),
-        ([5_000], [200, *[20] * 10, 200, 200]),
+        (200, [5], [200] * 4),
+        (200, [10], [200, 100, 100, 200, 200]),
+        (200, [10, 2], [200, 100, 100, 200, 200]),
+        (200, [10, 3, 3, 3, 3, 1], [200, *[100] * 6]),
+        (200, [5_000], [200, *[20] * 10, 200, 200]),
+        (1_000, [2], [200] * 2 + [400]),
+        (300, [1], [200, 300, 300]),
     ],
 )
 def test_the_size_of_batches_follows_the_time_that_they_take(
-    took_s: list[int], sizes: list[int], monkeypatch: pytest.MonkeyPatch
+    most: int, took_s: list[int], sizes: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = SimpleNamespace(now_s=0)
     times = iter(took_s)
@@ -265,7 +267,7 @@ def test_the_size_of_batches_follows_the_time_that_they_take(
 
     monkeypatch.setattr(delivery, "time", SimpleNamespace(monotonic=lambda: clock.now_s))
     entities = [model(f"r{n}", A) for n in range(800)]
-    report = run(Slow(place="fake://catalog"), *entities)
+    report = run(Slow(place="fake://catalog", batch_size=most), *entities)
     assert report.entities["mlModel"].created == 800
     assert written == sizes
 
