@@ -31,8 +31,10 @@ def test_a_plan_shows_what_a_run_would_write(
         "      + name: r1",
         "  records      1 read → a catalog in memory",
         "  mlModel      1 to create, 0 unchanged",
-        "  requests     1 to the source, 1 to the catalog; writing takes at most 1 more for "
-        "1 proposal",
+        (
+            "  requests     1 to the source, 1 to the catalog; "
+            "writing takes at most 1 more for 1 proposal"
+        ),
     ]
     assert "comparing with a catalog in memory" in result.err
     assert sides.sink is not None
