@@ -32,6 +32,9 @@ DATASETS: Final = "mlflow.datasets"
 LOGGED_MODELS: Final = "mlflow.logged_models"
 """Custom property of a run's model: the models of MLflow 3 that it made, a JSON list."""
 
+MODEL_ID: Final = "mlflow.model_id"
+"""Custom property: the id of the logged model of MLflow 3 that a run made, or a version is of."""
+
 MODEL_FLAVORS: Final = "mlflow.model_flavors"
 """Custom property: the flavors of the models that were made, between commas."""
 

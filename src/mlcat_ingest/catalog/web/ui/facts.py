@@ -4,7 +4,7 @@ import csv
 import re
 import zlib
 from base64 import b64decode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import chain, starmap
@@ -68,6 +68,7 @@ from mlcat_ingest.metadata.mlflow_keys import (
     FRAMEWORK_VERSIONS,
     LOGGED_MODELS,
     MODEL_FLAVORS,
+    MODEL_ID,
     MODEL_SIZE_BYTES,
     PARENT_RUN,
     PARENT_RUN_ID,
@@ -200,7 +201,7 @@ class Overview:
 
     facts: Sequence[Fact]
     metrics: Sequence[tuple[str, Rounded]]
-    curves: Annotated[Mapping[str, str], "the addresses of curves, by metric"]
+    curves: Annotated[Mapping[str, Piece], "where MLflow shows more of a metric"]
     tables: Sequence[Listing]
     parameters: _Texts
     custom: Annotated[_Texts, "custom properties"]
@@ -225,7 +226,7 @@ def overview(store: Store, urn: str, aspects: Aspects, properties: Mapping[str, 
         if name.startswith(_EARLIER)
     ]
     older = {name: scalar(one) for name, one in (training.get("hyperParameters") or {}).items()}
-    curves = (name for name, _ in _named_values(training, "trainingMetrics"))
+    metrics = (name for name, _ in _named_values(training, "trainingMetrics"))
     columns = _objects(value_of(aspects, SCHEMA_METADATA).get("fields"))
     schema = _table(
         "Schema", ({key: in_words(one.get(at)) for key, at in _COLUMN} for one in columns)
@@ -233,7 +234,7 @@ def overview(store: Store, urn: str, aspects: Aspects, properties: Mapping[str, 
     return Overview(
         facts=facts_of(store, urn, aspects, properties),
         metrics=_metrics(store, urn, training),
-        curves={name: page.curve(name) for name in curves} if page else {},
+        curves=dict(_curves(page, metrics, custom)) if page else {},
         tables=[table for table in (*_tables(custom, page), schema) if table.rows],
         parameters=sorted({**older, **dict(_named_values(training, "hyperParams"))}.items()),
         custom=[text for text in shown if not text[0].startswith((*_MLFLOW, OWN_PREFIX))],
@@ -373,8 +374,12 @@ def _is_tabled(name: str, text: str) -> bool:
 
 
 class _RunPage(NamedTuple):
-    """The page of a run in MLflow, in parts of its address as they are written there."""
+    """The page of a run in MLflow, in parts of its address as they are written there.
 
+    `metrics` are the names that the catalog has of the run.
+    """
+
+    metrics: Collection[str]
     base: str
     experiment: str
     run: str
@@ -404,13 +409,30 @@ class _RunPage(NamedTuple):
 
 def _run_page(store: Store, properties: Mapping[str, Any]) -> _RunPage | None:
     """Return the page of a run, or of a version's run; None where MLflow's pages are elsewhere."""
-    address = properties.get("externalUrl")
     run = (properties.get("customProperties") or {}).get(RUN_MODEL)
     if run:
         stored = store.get_many([run], {ML_MODEL_PROPERTIES}).get(run, {})
-        address = properties_of(run, stored).get("externalUrl")
-    found = _RUN_PAGE.fullmatch(web_address(address) or "")
-    return _RunPage(*found.groups(default="")) if found else None
+        properties = properties_of(run, stored)
+    found = _RUN_PAGE.fullmatch(web_address(properties.get("externalUrl")) or "")
+    metrics = dict(_named_values(properties, "trainingMetrics"))
+    return _RunPage(metrics, *found.groups(default="")) if found else None
+
+
+def _curves(
+    page: _RunPage, metrics: Iterable[str], custom: Mapping[str, str]
+) -> Iterator[tuple[str, Piece]]:
+    """Yield where MLflow shows more of each metric: its curve, or the logged model that has it.
+
+    A metric of a logged model is called `<model>/<metric>` in the run that made several. MLflow has
+    no curve of it, and shows an empty one for the run.
+    """
+    made = _objects(json_or_none(custom.get(LOGGED_MODELS)))
+    labels = {scalar(one.get(key)): scalar(one.get("id")) for one in made for key in ("name", "id")}
+    for name in metrics:
+        label = name.partition("/")[0]
+        model = labels.get(label) if name in page.metrics else custom.get(MODEL_ID)
+        href = page.model(model) if model else page.curve(name)
+        yield name, Piece("model" if model else "curve", href, outside=True)
 
 
 def _tables(custom: Mapping[str, str], page: _RunPage | None) -> Iterator[Listing]:

@@ -307,7 +307,7 @@ class PropertyKey(StrEnum):
     METRICS_OF = "mlflow.metrics_of"
     MODEL_ARTIFACT_PATH = "mlflow.model_artifact_path"
     MODEL_FLAVORS = mlflow_keys.MODEL_FLAVORS
-    MODEL_ID = "mlflow.model_id"
+    MODEL_ID = mlflow_keys.MODEL_ID
     MODEL_INPUTS = "mlflow.model_inputs"
     MODEL_SIZE_BYTES = mlflow_keys.MODEL_SIZE_BYTES
     MODEL_STATUS = "mlflow.model_status"

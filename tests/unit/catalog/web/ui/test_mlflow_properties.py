@@ -247,6 +247,42 @@ def test_a_metric_of_a_run_and_of_its_versions_leads_to_its_curve(store: Store) 
         }
 
 
+def test_a_metric_that_only_a_logged_model_has_leads_to_its_page(store: Store) -> None:
+    """MLflow shows an empty chart for a metric that the run does not have."""
+    made = [{"id": "m-1", "name": "rf"}, {"id": "m-2", "name": "rf 2"}, {"id": "m-3"}]
+    names = ["auc", "val/auc", "rf/auc", "rf 2/train/auc", "m-3/auc"]
+    put(
+        store,
+        model("run"),
+        mlModelProperties={
+            "externalUrl": f"{RUN_PAGE}?workspace=a",
+            "trainingMetrics": [{"name": name, "value": "1"} for name in names],
+            "customProperties": {"mlflow.logged_models": json.dumps(made)},
+        },
+    )
+    put(
+        store,
+        model("version"),
+        mlModelProperties={
+            "trainingMetrics": [{"name": name, "value": "1"} for name in ("auc", "eval_auc")],
+            "customProperties": {"mlflow.run_model": model("run"), "mlflow.model_id": "m-2"},
+        },
+    )
+
+    def shown(name: str) -> dict[str, str]:
+        links = page(store, at(model(name))).links
+        return {text.split(" of ")[1]: href for href, text in links.items() if " of " in text}
+
+    models = "https://mlflow.example/base/#/experiments/1/models"
+    assert {name: href for name, href in shown("run").items() if href.startswith(models)} == {
+        "rf/auc in MLflow": f"{models}/m-1?workspace=a",
+        "rf 2/train/auc in MLflow": f"{models}/m-2?workspace=a",
+        "m-3/auc in MLflow": f"{models}/m-3?workspace=a",
+    }
+    assert shown("version")["eval_auc in MLflow"] == f"{models}/m-2?workspace=a"
+    assert "/#/metric?" in shown("version")["auc in MLflow"]
+
+
 @pytest.mark.parametrize(
     "address",
     [
