@@ -390,6 +390,20 @@ def look(page: Page, width: int) -> None:
         check_look(page, scheme)
 
 
+def test_what_a_pointer_sees_by_hovering_a_keyboard_shows_by_one_switch(page: Page) -> None:
+    sign_in(page, target=f"/entity/{model('hostile')}")
+    switch = page.get_by_label("Whole texts and values")
+    rounded = page.locator("abbr bdi")
+    expect(rounded).to_have_text("0.123457")
+    switch.press("Space")
+    expect(rounded).to_be_hidden()
+    whole = page.locator("abbr").evaluate("one => getComputedStyle(one, '::after').content")
+    assert whole == '"0.123456789"'
+    # A page without such texts has no switch.
+    page.goto("/search/help")
+    expect(switch).to_be_hidden()
+
+
 # --- lineage -------------------------------------------------------------------------------------
 
 
