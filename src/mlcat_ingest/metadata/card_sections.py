@@ -18,6 +18,7 @@ from mlcat_ingest.metadata.aspects.ml import (
     ML_MODEL_FACTOR_PROMPTS,
     IntendedUserType,
 )
+from mlcat_ingest.metadata.aspects.untyped import ML_MODEL_METRICS
 from mlcat_ingest.metadata.proposal import Aspect
 
 Sections: TypeAlias = Mapping[str, Sequence[str]]
@@ -85,13 +86,19 @@ _HEADINGS: Final[Mapping[_CardField, Sequence[str]]] = {
 }  # fmt: skip
 
 CARD_FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
-    aspect: {
-        field: next(place.part for place in _HEADINGS if place[:2] == (aspect, field))
-        for field in fields
-    }
-    for aspect, fields in EMPTY_CARD.items()
+    **{
+        aspect: {
+            field: next(place.part for place in _HEADINGS if place[:2] == (aspect, field))
+            for field in fields
+        }
+        for aspect, fields in EMPTY_CARD.items()
+    },
+    ML_MODEL_METRICS: {"performanceMeasures": ""},
 }
-"""The fields that people write, by aspect, with the part of their records, empty for none."""
+"""The fields that people write, by aspect, with the part of their records, empty for none.
+
+No section of a card chooses metrics; people do in the catalog.
+"""
 
 _PLACES: Final = {heading: place for place, names in _HEADINGS.items() for heading in names}
 

@@ -18,6 +18,7 @@ EDITABLE_SCHEMA_METADATA: Final = aspect(
     },
 )
 FORMS: Final = aspect("forms")
+ML_MODEL_METRICS: Final = aspect("mlModelMetrics")
 PROPERTY_DEFINITION: Final = aspect(
     "propertyDefinition",
     patch_keys={"entityTypes": "", "allowedValues": "value", "allowedPlatforms": ""},

@@ -215,7 +215,7 @@ RISKS = {"risksAndHarms": ["bias"], "mitigations": ["a person decides"]}
 
 def test_texts_of_a_card_are_written_where_they_are_missing(stored: Store, jane: Browser) -> None:
     card = jane.get(at(M, "?tab=card")).text
-    for field in ("primaryUses", "mitigations", "owners"):
+    for field in ("primaryUses", "mitigations", "performanceMeasures", "owners"):
         assert f'<a href="{at(M, "?edit=1")}#{field}">' in card
         assert f'id="{field}"' in jane.get(FORM).text
     saved(
@@ -225,7 +225,10 @@ def test_texts_of_a_card_are_written_where_they_are_missing(stored: Store, jane:
         recommendations="# Look\r\nagain",
         caveats="few",
         relevantFactors="age\r\nage",
+        performanceMeasures="recall\r\nauc: costs of both errors are equal",
     )
+    measures = ["recall", "auc: costs of both errors are equal"]
+    assert value(stored, "mlModelMetrics") == {"performanceMeasures": measures}
     assert value(stored, "intendedUse") == {
         "primaryUses": ["Rank leads", "decide alone"], "primaryUsers": ["HOBBY"]}  # fmt: skip
     caveats = {"recommendations": "# Look\nagain", "caveats": {"caveatDescription": "few"}}
