@@ -122,31 +122,28 @@ class LiveEntities(Closing):
         with self._lock:
             self.urns.add(live)
 
-    def search(
-        self, catalog: Catalog, pause: Callable[[float], object], *, is_repair: bool = False
-    ) -> SearchResult:
+    def search(self, catalog: Catalog, pause: Callable[[float], object]) -> SearchResult:
         """Keep those that a search does not list, and return how many that are.
 
         An index that may be behind is searched for a minute, and what was written recently counts
-        as on its way; for a repair only while the index moves.
+        as on its way.
 
         Cost: a request for each 1,000 of a type that the catalog lists, and as many for each
         further search.
         """
         stored, recent = len(self.urns), 0
-        is_current = moves = catalog.facts.index == "current"
+        is_current = catalog.facts.index == "current"
         try:
             self._discard_found(catalog)
             for pause_s in () if is_current else PAUSES_S:
-                if not (before := len(self.urns)):
+                if not len(self.urns):
                     break
                 pause(pause_s)
                 self._discard_found(catalog)
-                moves = len(self.urns) < before
         except CANNOT_ANSWER as error:
             return SearchResult(stored, problem=f"the catalog cannot be searched: {error}")
         found = stored - len(self.urns)
-        for urns in [] if is_current or (is_repair and not moves) else [*self._recent(catalog)]:
+        for urns in [] if is_current else [*self._recent(catalog)]:
             recent += len(urns)
             self.urns.discard(urns)
         return SearchResult(stored, found, recent, tuple(islice(self.urns, SHOWN)))
@@ -157,13 +154,10 @@ class LiveEntities(Closing):
                 self.urns.discard(page)
 
     def _recent(self, catalog: Catalog) -> Iterator[Sequence[str]]:
-        since_ms = (time.time() - RECENT_S) * 1000
         for urns in in_chunks(self.urns):
             name = properties_aspect(entity_type_of(urns[0]))
             stamps = catalog.read_stamps(urns, [name])
-            yield [
-                urn for urn, of_urn in stamps.items() if numbers_in(of_urn.get(name))[1] > since_ms
-            ]
+            yield [urn for urn, of_urn in stamps.items() if _is_recent(of_urn.get(name))]
 
     def close(self) -> None:
         """Delete the list; safe to call twice."""
@@ -182,21 +176,29 @@ class IndexRepair:
         """Write those of `unfound` again that are stored and live, if a search lacks them for good.
 
         They are of `source`, so that the read of them, which after a first ingest is of all that
-        it wrote, leaves their properties out: a seventeenth of the CPU of such a run.
+        it wrote, leaves their properties out: a seventeenth of the CPU of such a run. What was
+        created recently is on its way into an index that may be behind; no run waits for it.
 
         Cost: where there are none, nothing; else a read of keys for each batch of them, the
         searches of `LiveEntities.search`, and a read and a write for each batch that is written.
         """
         sink = self._context.sink
+        is_current = sink.facts.index == "current"
         with closing(UrnList()) as urns, LiveEntities() as live:
             urns.add(unfound)
             reads = PermittedReads(sink, self._context.state)
             for chunk in in_chunks(urns):
-                aspects = key_aspect_name(entity_type_of(chunk[0])), STATUS
-                live.add(reads.read([Entity(urn, {}) for urn in chunk], aspects)[0], source)
+                key = key_aspect_name(entity_type_of(chunk[0]))
+                stored, _ = reads.read([Entity(urn, {}) for urn in chunk], (key, STATUS))
+                settled = {
+                    urn: one
+                    for urn, one in stored.items()
+                    if is_current or key not in one or not _is_recent(one[key].stamp)
+                }
+                live.add(settled, source)
             if not len(live.urns):
                 return
-            result = live.search(sink, self._context.cancellation.pause, is_repair=True)
+            result = live.search(sink, self._context.cancellation.pause)
             if result.problem is not None or not result.not_searchable:
                 log.info("%s", result.problem or "the search index of the catalog is behind")
                 return
@@ -220,6 +222,10 @@ class IndexRepair:
         # They were listed in this pass, and so count already.
         refused = [one for one in self._delivery.deliver(rewrites) if one.refusals]
         self._context.ledger.report(refused)
+
+
+def _is_recent(stamp: str | None) -> bool:
+    return numbers_in(stamp)[1] > (time.time() - RECENT_S) * 1000
 
 
 def _merge_nothing(entity: Entity, stored: StoredEntity | None) -> MergedEntity:

@@ -1,16 +1,19 @@
 """What a full pass lists and no search finds is written once more, with equal values."""
 
+import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
-from mlcat_ingest.client.base import CatalogFacts
+from mlcat_ingest.client.base import CatalogFacts, StoredAspect
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.pipeline.flow import Cancellation
 from mlcat_ingest.pipeline.report.report import EntityCounts
+from mlcat_ingest.pipeline.write.searchable import PAUSES_S
 from support.fakes import FakeSink, group_urn
 from support.mlflow_history import Recipe, Server
 
@@ -20,10 +23,23 @@ LOST = group_urn("fraud")
 class Searched(FakeSink):
     """A catalog whose search finds at once what it finds at all."""
 
+    index: Literal["current", "behind"] = "current"
+
     @property
     def facts(self) -> CatalogFacts:
         enforces = True if self.checks_versions else None
-        return replace(super().facts, index="current", enforces_conditions=enforces)
+        return replace(super().facts, index=self.index, enforces_conditions=enforces)
+
+
+class Behind(Searched):
+    """A catalog whose index may be behind, and whose entities were created `age_s` ago."""
+
+    index = "behind"
+    age_s = 0
+
+    def _aspect(self, urn: str, name: str, value: Aspect) -> StoredAspect:
+        aspect, created_ms = super()._aspect(urn, name, value), int(time.time() - self.age_s) * 1000
+        return replace(aspect, stamp=f"1 {created_ms} run")
 
 
 @pytest.mark.parametrize("refuse", [(), (LOST,)])
@@ -44,6 +60,19 @@ def test_what_is_written_once_more_counts_once_unless_it_is_refused(
     assert report.changed_groups == 0
     assert report.exit_code == (4 if refuse else 0)
     assert refuse or report.proposals_sent == sum(map(len, sink.writes))
+
+
+@pytest.mark.parametrize(("age_s", "written_again"), [(0, 0), (240, 0), (360, 1)])
+def test_no_run_waits_for_what_was_created_recently(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, age_s: int, written_again: int
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(Cancellation, "pause", lambda _, seconds: pauses.append(seconds))
+    sink = Behind(place="fake://catalog")
+    sink.age_s, sink.not_indexed = age_s, [LOST]
+    report = Recipe(Server(), f"sqlite:///{tmp_path}/state.db", sink).report()
+    assert report.notes.get("written_again", 0) == written_again
+    assert pauses == list(PAUSES_S) * written_again
 
 
 def test_what_a_person_adds_while_it_is_written_once_more_is_not_lost(tmp_path: Path) -> None:
