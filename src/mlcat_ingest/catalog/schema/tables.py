@@ -97,4 +97,5 @@ MIGRATIONS: Final = (
         _STEP,
     ),
     Migration("changes by time", sql_in(__package__, "changes_by_time.sql")),
+    Migration("entities by time", sql_in(__package__, "entities_by_time.sql")),
 )

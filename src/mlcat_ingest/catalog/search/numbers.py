@@ -2,7 +2,7 @@
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import and_, func, null, select, tuple_
@@ -11,13 +11,16 @@ from sqlalchemy.sql.expression import ColumnElement, Select
 
 from mlcat_ingest.catalog.schema.tables import (
     entity,
+    indexed_text,
     keyword,
     member,
     numeric_field,
     numeric_field_set,
+    profile,
     searched,
 )
 from mlcat_ingest.catalog.search.fields import DURATION, FieldName, field_name
+from mlcat_ingest.catalog.search.index import decode
 from mlcat_ingest.catalog.search.query import parse_query
 from mlcat_ingest.catalog.search.request import SearchRequest
 from mlcat_ingest.catalog.search.selection import Selection, select_entities
@@ -64,36 +67,56 @@ class Holders(NamedTuple):
     all: int
 
 
-def numeric_names(connection: Connection, request: SearchRequest) -> dict[str, Holders]:
-    """Return the metrics and parameters that found entities have, by name, and how many have each.
+class Contents(NamedTuple):
+    """What the entities of a search have, and how many they are.
 
-    The duration of runs is among them.
+    `numbers` are their metrics and parameters, the duration of runs among them; `values` are those
+    of each field asked for.
+    """
 
-    Cost: a walk through all hits, and two SQL statements.
+    total: int
+    numbers: Mapping[str, Holders]
+    values: Mapping[str, Collection[str]]
+    described: bool
+
+
+def contents(connection: Connection, request: SearchRequest, fields: Collection[str]) -> Contents:
+    """Return what found entities have; of `fields` only those that are keywords.
+
+    Cost: a walk through all hits, one more until the first description, and one SQL statement.
     """
     selection = select_entities(connection, request, parse_query(request.query))
+    columns = searched.c.profile_id, searched.c.figure_set_id
+    hits = selection.query(*columns, func.count().label("entities"), joined=True)
+    each = hits.group_by(*columns).subquery()
     with_parent = select(member.c.profile_id).join(keyword, keyword.c.id == member.c.keyword_id)
-    is_child = searched.c.profile_id.in_(with_parent.where(keyword.c.field == PARENT_RUN))
-    columns = searched.c.figure_set_id, is_child.label("is_child")
-    hits = selection.query(*columns, joined=True).subquery()
-    encoded = (
-        select(numeric_field_set.c.members, hits.c.is_child, func.count())
-        .join(hits, hits.c.figure_set_id == numeric_field_set.c.id)
-        .group_by(numeric_field_set.c.id, hits.c.is_child)
+    is_child = each.c.profile_id.in_(with_parent.where(keyword.c.field == PARENT_RUN))
+    sets = (
+        select(profile.c.members, numeric_field_set.c.members, is_child, each.c.entities)
+        .join(profile, profile.c.id == each.c.profile_id)
+        .join(numeric_field_set, numeric_field_set.c.id == each.c.figure_set_id)
     )
+    total = 0
+    keywords: set[int] = set()
     counts: defaultdict[int, Holders] = defaultdict(lambda: Holders(0, 0))
-    for members, child, entities in connection.execute(encoded):
-        for number in map(int, members.split()):
+    for members, numbers, child, entities in connection.execute(sets):
+        total += entities
+        keywords |= decode(members)
+        for number in decode(numbers):
             outer, every = counts[number]
             counts[number] = Holders(outer + (0 if child else entities), every + entities)
-    named = select(keyword.c.id, keyword.c.field, keyword.c.value)
-    rows = connection.execute(named.where(keyword.c.field.in_(_FIELDS)))
-    found = {
-        FieldName(field, name).column: counts[number]
-        for number, field, name in rows
-        if number in counts
-    }
-    return {name: found[name] for name in sorted(found)}
+    names: dict[str, Holders] = {}
+    values: dict[str, set[str]] = {field: set() for field in fields}
+    named = select(keyword).where(keyword.c.field.in_([*_FIELDS, *fields]))
+    for number, field, value in connection.execute(named):
+        if number in counts:
+            names[FieldName(field, value).column] = counts[number]
+        elif number in keywords:
+            values[field].add(value)
+    described = selection.query().join(indexed_text, indexed_text.c.id == selection.id)
+    first = described.where(indexed_text.c.description != "").limit(1)
+    is_described = connection.scalar(first) is not None
+    return Contents(total, {name: names[name] for name in sorted(names)}, values, is_described)
 
 
 def equal_values(
@@ -110,9 +133,6 @@ def equal_values(
     fields = [field_name(name) for name in names[:NAMES]]
     named = select(keyword).where(tuple_(keyword.c.field, keyword.c.value).in_(fields))
     left = {row.id: FieldName(row.field, row.value).column for row in connection.execute(named)}
-    first, last, total = connection.execute(
-        selection.query(func.min(selection.id), func.max(selection.id), func.count())
-    ).one()
     at, value = numeric_field.c.entity_id, numeric_field.c.value
     low, high = func.min(value), func.max(value)
 
@@ -125,6 +145,10 @@ def equal_values(
 
     for number, *_ in compared(at.in_(selection.query().limit(_SAMPLE)), low != high):
         del left[number]
+    if not left:
+        return {}
+    span = selection.query(func.min(selection.id), func.max(selection.id), func.count())
+    first, last, total = connection.execute(span).one()
     among: ColumnElement[bool] = at.in_(selection.query())
     if total and last - first < 2 * total:
         # Most entities in between are found: to read on is faster than to look up each.

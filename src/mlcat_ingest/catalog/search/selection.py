@@ -135,7 +135,12 @@ def _fastest_selection(
     selection = Selection(terms, True, filters, tuple(wanted), tuple(unwanted))
     if not by_sql and not sql_alternatives:
         profiles = None if terms else _profile_condition(common, alternatives)
-        return replace(selection, profiles=profiles)
+        selection = replace(selection, profiles=profiles)
+        if profiles is None or selection.total(connection) <= FEW:
+            return selection
+        # So many are in the index by time already in the order of most lists.
+        having = searched.c.profile_id.in_(select(profile.c.id).where(profiles))
+        return replace(selection, by_text=False, conditions=(having,))
     finders = [p for p in by_sql if p.among is not None and not p.negated]
     finder = min(finders, key=lambda predicate: predicate.scans, default=None)
     scans = finder is None or finder.scans

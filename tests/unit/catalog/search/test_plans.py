@@ -13,6 +13,7 @@ from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.search.language import read_query
 from mlcat_ingest.catalog.search.request import Condition, Criterion, SearchRequest, SortKey
 from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.ui.lists import newest
 from support.catalog_store import open_store
 
 ABOVE = Criterion("metrics.metric_00", ("0.5",), Condition.GREATER_THAN)
@@ -70,11 +71,23 @@ def test_the_full_text_index_is_walked_once_and_not_for_every_hit(
     assert [step for step in steps if "VIRTUAL TABLE INDEX 0:=" in step] == []
 
 
+def test_many_entities_are_in_the_order_of_lists_without_being_sorted(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = newest("mlModel", 10, 20)
+    of_few = store.search(request)
+    monkeypatch.setattr("mlcat_ingest.catalog.search.selection.FEW", 0)
+    steps = plan_of(store, request, about="search_entity")
+    assert "SCAN search_entity USING COVERING INDEX search_entity_by_time" in steps
+    assert not any("ORDER BY" in step for step in steps)
+    assert store.search(request) == of_few
+
+
 TABLES = r"SCAN (entity|edge|search_entity|search_figure)(_\d+)?\b"
 SCANNING = (
     *("name:ban", "name:*ban", "-name:ban*", "urn:*ban", "-metrics.metric_00>0.5"),
     *(
-        "created>1760000000500",
+        "created:17*",
         "lastModified<1",
         "group:*",
         "group:*001*",
@@ -94,6 +107,7 @@ INDEXED = (
         "urn:urn:li:mlModel*",
     ),
     *("group:experiment-001", "tag:x*", "-tag:x", "owner:*", "property:team=x", "description:ban"),
+    *("created>1760000000500", "created>1760000000500 type:mlFeature"),
     *("type:mlFeature name:ban", "group:experiment-001 name:ban", "ban -group:x", "ban name:dan"),
     *("ban OR description:dan", "status:FAILED", "*"),
     *("alias:champion", "version:3", "tests:failing", "tests:*", "tests:failing name:ban"),

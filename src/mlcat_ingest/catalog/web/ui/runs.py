@@ -25,9 +25,9 @@ from mlcat_ingest.catalog.schema.tables import entity
 from mlcat_ingest.catalog.search.fields import DURATION as DURATION_MS
 from mlcat_ingest.catalog.search.fields import field_name
 from mlcat_ingest.catalog.search.language import combine, read_query
-from mlcat_ingest.catalog.search.numbers import Holders, equal_values, numeric_names
+from mlcat_ingest.catalog.search.numbers import Holders, contents, equal_values
 from mlcat_ingest.catalog.search.pages import STAGE_TAG
-from mlcat_ingest.catalog.search.request import Condition, Criterion, SearchRequest, SortKey
+from mlcat_ingest.catalog.search.request import Criterion, SearchRequest, SortKey
 from mlcat_ingest.catalog.search.search import unknown_number
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.chart import STATUS, Chart, draw
@@ -128,7 +128,6 @@ _SORTABLE: Final = {
 }
 _AFTER_METRICS: Final = ("tests", "kind", "description")
 _FACETS: Final = ("status", "owners", "version", "aliases", "tags", "typeNames")
-_FACET_VALUES: Final = 1_000
 _PARAMETERS: Final = "params."
 _STAGES: Final = ("production", "staging", "archived")
 _SORTED_BY: Final = {
@@ -258,28 +257,25 @@ class _Columns:
     def of(cls, store: Store, view: RunsView) -> "_Columns":
         """Return those of a view.
 
-        Cost: two walks through the models of the group, three where parameters are equal.
+        Cost: two walks through the models of the group, four where parameters are equal.
         """
         whole = RunsView(view.urn).request(0)
-        numbers = store.read(numeric_names, whole)
-        page = store.search(replace(whole, facets=_FACETS, facet_values=_FACET_VALUES))
-        some_description = Criterion("description", condition=Condition.EXISTS)
-        described = replace(whole, any_of=combine(whole.any_of, ((some_description,),)))
+        found = store.read(contents, whole, _FACETS)
+        numbers, values = found.numbers, found.values
         is_test = exists(select(entity.c.id).where(entity.c.entity_type == "test"))
-        found = {facet.field: [value for value, _ in facet.counts] for facet in page.facets}
-        versions = any(map(str.isdecimal, found["version"]))
+        versions = any(map(str.isdecimal, values["version"]))
         has = {
-            "alias": bool(found["aliases"]),
+            "alias": bool(values["aliases"]),
             "run": versions,
             "started": not versions,
             "created": versions,
-            "description": store.search(described).total > 0,
-            "stage": any(tag.startswith(STAGE_TAG) for tag in found["tags"]),
-            "status": bool(found["status"]),
+            "description": found.described,
+            "stage": any(tag.startswith(STAGE_TAG) for tag in values["tags"]),
+            "status": bool(values["status"]),
             DURATION_MS: DURATION_MS in numbers,
-            "owner": bool(found["owners"]),
+            "owner": bool(values["owners"]),
             "tests": store.read(lambda sql: sql.scalar(select(is_test))),
-            "kind": len(found["typeNames"]) > 1,
+            "kind": len(values["typeNames"]) > 1,
         }
         facts = [fact for fact in _FACTS if has[fact]]
         parameters = [name for name in numbers if name.startswith(_PARAMETERS)]
@@ -299,7 +295,7 @@ class _Columns:
             name: numbers_of[holder].get(name, str(value))
             for name, (value, holder) in sorted(equal.items())
         }
-        return cls(facts, numbers, texts, shown, page.total)
+        return cls(facts, numbers, texts, shown, found.total)
 
     @property
     def choices(self) -> list[tuple[str, str, bool]]:
