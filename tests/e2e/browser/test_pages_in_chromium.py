@@ -81,8 +81,10 @@ def fill(database: Path) -> None:
             put(store, model(f"m{number}"), mlModelProperties=properties)
         put(store, TEST, testInfo={"name": "Described", "category": "c", "definition": DEFINITION})
         columns = [{"name": HOSTILE, "type": "double", "required": True}, {"type": "long"}]
+        put(store, group("wide"), mlModelGroupProperties={"name": "Wide"})
         described = {
             "name": HOSTILE,
+            "groups": [group("wide")],
             "externalUrl": "https://mlflow.example/#/experiments/1/runs/hostile",
             "trainingMetrics": [{"name": HOSTILE, "value": "0.123456789"}],
             "customProperties": {
@@ -402,6 +404,15 @@ def test_what_a_pointer_sees_by_hovering_a_keyboard_shows_by_one_switch(page: Pa
     # A page without such texts has no switch.
     page.goto("/search/help")
     expect(switch).to_be_hidden()
+
+
+def test_a_sorted_heading_shows_the_order_however_long_its_name_is(page: Page) -> None:
+    page.set_viewport_size({"width": PHONE, "height": 900})
+    sort = quote(f"-metrics.{HOSTILE}", safe="")
+    sign_in(page, target=f"/entity/{group('wide')}?sort={sort}")
+    heading = page.locator("th[aria-sort=descending]")
+    expect(heading).to_have_text(HOSTILE)
+    assert heading.evaluate("one => one.scrollWidth <= one.clientWidth")
 
 
 # --- lineage -------------------------------------------------------------------------------------
