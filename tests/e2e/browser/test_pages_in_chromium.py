@@ -401,6 +401,9 @@ def test_what_a_pointer_sees_by_hovering_a_keyboard_shows_by_one_switch(page: Pa
     expect(rounded).to_be_hidden()
     whole = page.locator("abbr").evaluate("one => getComputedStyle(one, '::after').content")
     assert whole == '"0.123456789"'
+    page.emulate_media(media="print")
+    expect(switch).to_be_hidden()
+    page.emulate_media(media="screen")
     # A page without such texts has no switch.
     page.goto("/search/help")
     expect(switch).to_be_hidden()
