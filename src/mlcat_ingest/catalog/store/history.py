@@ -100,15 +100,15 @@ def newest_versions(connection: Connection, urn: str, most: int) -> list[Version
 
 
 def moments(
-    connection: Connection, wanted: ChangeFilter, before: Moment | None, count: int
+    connection: Connection, wanted: ChangeFilter, since: Moment, before: Moment | None, count: int
 ) -> list[Moment]:
-    """Return when which entities changed, the newest `count` of those `before` a moment.
+    """Return when which entities changed, the newest `count` from `since` to `before` a moment.
 
     Platforms, recipes and their runs are left out where no type is asked for.
 
     Cost: one SQL statement, a walk along the indexes of the time to the last of them.
     """
-    query = union(*(_moments_in(table, wanted, before) for table in _TABLES))
+    query = union(*(_moments_in(table, wanted, since, before) for table in _TABLES))
     modified_ms, entity_id = query.selected_columns
     newest_first = query.order_by(modified_ms.desc(), entity_id.desc())
     return [(row[0], row[1]) for row in connection.execute(newest_first.limit(count))]
@@ -160,10 +160,13 @@ def _among(
     return and_(*(column.in_(set(of)) for column, of in each), tuple_(*columns).in_(values))
 
 
-def _moments_in(table: Table, wanted: ChangeFilter, before: Moment | None) -> Select[Any]:
+def _moments_in(
+    table: Table, wanted: ChangeFilter, since: Moment, before: Moment | None
+) -> Select[Any]:
     moment = table.c.modified_ms, table.c.entity_id
     of_results = table.c.aspect == TEST_RESULTS
     query = select(*moment).where(of_results if wanted.evaluated else ~of_results)
+    query = query.where(tuple_(*moment) >= since)
     if before is not None:
         query = query.where(tuple_(*moment) < before)
     if wanted.person:

@@ -210,8 +210,7 @@ def _versions(
     ends: dict[bool, Moment] = {}
     for evaluated in (False, True):
         of = replace(wanted, evaluated=evaluated)
-        found = store.read(history.moments, of, before, PAGE_ROWS + 1)
-        found = [one for one in found if one >= since]
+        found = store.read(history.moments, of, since, before, PAGE_ROWS + 1)
         moments += found[:PAGE_ROWS]
         if len(found) > PAGE_ROWS:
             since = ends[evaluated] = found[PAGE_ROWS - 1]

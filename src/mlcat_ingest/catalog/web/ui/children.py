@@ -33,9 +33,12 @@ def children_of(store: Store, urn: str, start: int = 0, count: int = 0) -> UrnPa
     children = _children([urn]).subquery()
     newest_first = select(children.c.urn).order_by(children.c.place).offset(start).limit(count)
     counted = select(func.count()).select_from(children)
-    return store.read(
-        lambda sql: UrnPage(sql.scalar(counted) or 0, tuple(sql.scalars(newest_first)))
-    )
+
+    def read(connection: Connection) -> UrnPage:
+        total = connection.scalar(counted) or 0
+        return UrnPage(total, tuple(connection.scalars(newest_first)) if count else ())
+
+    return store.read(read)
 
 
 def models_of_group(store: Store, group: str, start: int, count: int) -> UrnPage:
