@@ -30,7 +30,7 @@ from mlcat_ingest.errors import (
     InvalidUrnError,
     MissingExtraError,
 )
-from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS, TestResults
+from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NOT_STORED, Aspect, Proposal
 from mlcat_ingest.metadata.registry import ASPECTS, allows, key_aspect_name
@@ -39,7 +39,7 @@ from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.net.session import TIMEOUTS
 
 if TYPE_CHECKING:
-    from mlcat_ingest.metadata_tests.evaluate import MetadataTest
+    from mlcat_ingest.metadata_tests.evaluate import MetadataTest, TestResults
 
 log = logging.getLogger(__name__)
 
@@ -416,7 +416,7 @@ class ClientEvaluator(Evaluates):
 class _Batch:
     """The results of some `entities` by `tests`, and the tests that are `unreadable` on them."""
 
-    results: Mapping[str, TestResults]
+    results: Mapping[str, "TestResults"]
     tests: frozenset[str]
     unreadable: Mapping[str, Collection[str]]
     entities: Aspects

@@ -9,14 +9,14 @@ the headings; `com.linkedin.ml.metadata` of DataHub's metadata model, for the fi
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias, get_args
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from mlcat_ingest.metadata.aspects.declaration import choices
 from mlcat_ingest.metadata.aspects.ml import (
     INTENDED_USE,
     ML_MODEL_CAVEATS_AND_RECOMMENDATIONS,
     ML_MODEL_ETHICAL_CONSIDERATIONS,
     ML_MODEL_FACTOR_PROMPTS,
-    IntendedUserType,
 )
 from mlcat_ingest.metadata.aspects.untyped import ML_MODEL_METRICS
 from mlcat_ingest.metadata.proposal import Aspect
@@ -108,7 +108,7 @@ HEADINGS: Final = tuple(_PLACES)
 _TEXTS: Final = frozenset({"caveatDescription", "recommendations"})
 """Fields and parts that are one text; all others are lists of entries."""
 
-USERS: Final[Sequence[str]] = get_args(IntendedUserType)
+USERS: Final = choices("com.linkedin.ml.metadata.IntendedUse", "primaryUsers")
 _USERS: Final = {name.casefold(): name for name in USERS}
 
 _FRONT_MATTER: Final = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)

@@ -15,12 +15,10 @@ import hashlib
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, TypedDict
 
 from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.errors import DefinitionError, InvalidUrnError
-from mlcat_ingest.metadata.aspects.assets import TestResult, TestResults
-from mlcat_ingest.metadata.aspects.common import AuditStamp
 from mlcat_ingest.metadata.aspects.governance import STRUCTURED_PROPERTIES
 from mlcat_ingest.metadata.aspects.untyped import EDITABLE_SCHEMA_METADATA, SCHEMA_METADATA
 from mlcat_ingest.metadata.urn import PREFIX, entity_type_of
@@ -49,6 +47,22 @@ _WRAPPERS: Final = frozenset({"string", "int", "long", "float", "double", "boole
 _STRUCTURED_PROPERTY: Final = "urn:li:structuredProperty:"
 
 _Segments = tuple[str, ...]
+
+
+class _TestResult(TypedDict):
+    """How one metadata test went, under which version of its definition (MD5), and when."""
+
+    test: str
+    type: Literal["SUCCESS", "FAILURE"]
+    testDefinitionMd5: str
+    lastComputed: Mapping[str, Any]
+
+
+class TestResults(TypedDict):
+    """The metadata tests that an entity fails and passes."""
+
+    failing: list[_TestResult]
+    passing: list[_TestResult]
 
 
 class _TimedAspect(Protocol):
@@ -322,13 +336,13 @@ def evaluate(
     paths = {path for test in tests for path in test.definition.paths()}
     reader = _PropertyReader(fetch, results.keys(), paths)
     existing = [urn for urn in results if reader.exists(urn)]
-    stamp = AuditStamp(time=now_ms(), actor=actor)
+    stamp = {"time": now_ms(), "actor": actor}
     values = _values(reader, existing, tests)
     for urn in existing:
         for test in _about(tests, urn):
             match _outcome(test.definition, values, urn):
                 case "passing" | "failing" as outcome:
-                    result = TestResult(
+                    result = _TestResult(
                         test=test.urn,
                         type="SUCCESS" if outcome == "passing" else "FAILURE",
                         testDefinitionMd5=test.md5,

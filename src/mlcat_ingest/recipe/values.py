@@ -9,13 +9,13 @@ import hashlib
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 from urllib.parse import unquote
 
 from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo
 
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.aspects.governance import OwnershipType
+from mlcat_ingest.metadata.aspects.governance import OWNERSHIP_TYPES
 from mlcat_ingest.metadata.urn import FABRICS, PREFIX, build, check, entity_type_of
 from mlcat_ingest.recipe.fields import Public, PublicStr, PublicUrl, RecipeModel, checked_text
 
@@ -101,9 +101,9 @@ def _fabric(text: str) -> str:
 
 
 def _owner_type(text: str) -> str:
-    if text in get_args(OwnershipType):
+    if text in OWNERSHIP_TYPES:
         return text
-    known = ", ".join(sorted(get_args(OwnershipType)))
+    known = ", ".join(sorted(OWNERSHIP_TYPES))
     raise ValueError(
         f"is not an ownership type; use one of {known}, or the URN of an ownershipType"
     )

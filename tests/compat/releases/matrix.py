@@ -4,7 +4,8 @@
 
 It makes an environment in `.venvs/` for each SDK, and writes `tests/support/gms/releases.json`, the
 tables of `compatibility.md`: of what golden proposals hold, the part that a release drops, and of
-the newest SDK the table of all aspects, `src/mlcat_ingest/metadata/schema.csv`.
+the newest SDK the tables of all aspects and of their records, `schema.csv` and `records.csv` in
+`src/mlcat_ingest/metadata`.
 """
 
 import csv
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from mlcat_ingest.metadata.aspects.declaration import SCHEMA_FILE
+from mlcat_ingest.metadata.aspects.declaration import RECORDS_FILE, SCHEMA_FILE
 from mlcat_ingest.metadata.urn import FABRICS, KINDS, entity_type_of
 from support.gms import releases
 from support.gms.releases import Release
@@ -72,6 +73,7 @@ class Model:
     fields: frozenset[str]
     values: frozenset[str]
     table: list[list[str]]
+    records: list[list[str]]
 
     @property
     def environments(self) -> frozenset[str]:
@@ -90,7 +92,7 @@ def model_of(sdk: str) -> Model:
     found = json.loads(done.stdout)
     entities = {name: frozenset(aspects) for name, aspects in found["entities"].items()}
     fields, values = frozenset(found["fields"]), frozenset(found["values"])
-    return Model(found["sdk"], entities, fields, values, found["table"])
+    return Model(found["sdk"], entities, fields, values, found["table"], found["records"])
 
 
 def release_of(model: Model, newest: Model) -> Release:
@@ -130,10 +132,10 @@ def written_as(found: Iterable[Release]) -> str:
     return json.dumps(rows, indent=1) + "\n"
 
 
-def table_of(newest: Model) -> str:
-    """Return the text of the table of all aspects."""
+def as_csv(rows: Iterable[Iterable[str]]) -> str:
+    """Return the text of a table."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(newest.table)
+    csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
 
 
@@ -267,10 +269,11 @@ def main() -> None:
         models.append(model_of(sdk))
     found = sorted((release_of(one, models[-1]) for one in models), key=_order)
     DATA.write_text(written_as(found), encoding="utf-8")
-    SCHEMA_FILE.write_text(table_of(models[-1]), encoding="utf-8")
+    SCHEMA_FILE.write_text(as_csv(models[-1].table), encoding="utf-8")
+    RECORDS_FILE.write_text(as_csv(models[-1].records), encoding="utf-8")
     page = page_with(tables(found, models[-1]), PAGE.read_text(encoding="utf-8"))
     PAGE.write_text(page, encoding="utf-8")
-    for path in (DATA, SCHEMA_FILE, PAGE):
+    for path in (DATA, SCHEMA_FILE, RECORDS_FILE, PAGE):
         print(f"{path.relative_to(REPOSITORY)} is written")
 
 

@@ -2,9 +2,9 @@
 
 `entities` has the aspects of each entity type, `fields` the paths of each aspect's fields, `values`
 the values of enumerations, as `path=VALUE`. Lists leave no trace in a path, the values of a map are
-`path.*`, and a member of a union stands by its name on the wire. `table` has the rows of
-`src/mlcat_ingest/metadata/schema.csv`. It imports nothing but the SDK, so that the environment of
-any release can run it.
+`path.*`, and a member of a union stands by its name on the wire. `table` and `records` are the rows
+of `schema.csv` and `records.csv` in `src/mlcat_ingest/metadata`. It imports nothing but the SDK, so
+that the environment of any release can run it.
 """
 
 import json
@@ -111,6 +111,84 @@ def table() -> list[list[str]]:
     return rows
 
 
+def records() -> list[list[str]]:
+    """Return a row for each field of each record, after a row of the columns' names."""
+    found: dict[str, list[list[str]]] = {}
+    pending: list[Any] = [one.RECORD_SCHEMA for one in ASPECT_NAME_MAP.values()]
+    while pending:
+        schema = pending.pop()
+        name = wire_name(schema)
+        if name not in found:
+            fields = [one for one in schema.fields if one.name != "fieldDiscriminator"]
+            found[name] = [[name, *field_row(one)] for one in fields]
+            pending += (one for field in fields for one in records_in(field.type))
+    columns = ["record", "field", "type", "default", "urn"]
+    edge = ["relationship", "destinations", "at", "lineage"]
+    return [[*columns, *edge], *(row for name in sorted(found) for row in found[name])]
+
+
+def records_in(schema: Any) -> Iterator[Any]:
+    """Yield the records that a value of a type may hold, but for those within these."""
+    match schema.type:
+        case "record":
+            yield schema
+        case "union":
+            for member in schema.schemas:
+                yield from records_in(member)
+        case "array" | "map":
+            yield from records_in(schema.items if schema.type == "array" else schema.values)
+        case _:
+            pass
+
+
+def field_row(field: Any) -> list[str]:
+    """Return name, type and default of a field, the kind of its URNs, and the edge to them.
+
+    Only a required field has no default; that of a field which may be null is null. The edge is its
+    relationship, the types of entities at its other end, the field of the nested record that holds
+    the URN, and the direction of lineage.
+    """
+    default = ""
+    if field.has_default:
+        nullable = field.type.type == "union" and "null" in [one.type for one in field.type.schemas]
+        value = None if nullable else without_nulls(field.default)
+        default = json.dumps(value, separators=(",", ":"))
+    row = [field.name, type_text(field.type), default, field.other_props.get("Urn", "")]
+    edge = field.other_props.get("Relationship")
+    if edge is None:
+        return [*row, "", "", "", ""]
+    ((at, edge),) = {"": edge}.items() if "name" in edge else edge.items()
+    types = " ".join(sorted(set(edge["entityTypes"])))
+    lineage = "upstream" if edge.get("isUpstream", True) else "downstream"
+    at = at.removeprefix("/*").removeprefix("/").removesuffix("/*")
+    return [*row, edge["name"], types, at, lineage if edge.get("isLineage") else ""]
+
+
+def without_nulls(value: Any) -> Any:
+    """Return a default as the wire has it: without fields that are null."""
+    if isinstance(value, dict):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    return value
+
+
+def type_text(schema: Any) -> str:
+    """Return a scalar or record, `list` or `map` and a type, `enum` or `union` and several."""
+    match schema.type:
+        case "union":
+            members = [type_text(one) for one in schema.schemas if one.type != "null"]
+            return members[0] if len(members) == 1 else " ".join(["union", *members])
+        case "enum":
+            return " ".join(["enum", *schema.symbols])
+        case "array":
+            return f"list {type_text(schema.items)}"
+        case "map":
+            return f"map {type_text(schema.values)}"
+        case "record":
+            return wire_name(schema)
+        case scalar:
+            return str(scalar)
+
+
 def model() -> dict[str, Any]:
     """Return the model of the SDK."""
     found = {
@@ -123,6 +201,7 @@ def model() -> dict[str, Any]:
             for entity_type, key in KEY_ASPECTS.items()
         },
         "table": table(),
+        "records": records(),
         "fields": sorted(path for path in found if "=" not in path),
         "values": sorted(path for path in found if "=" in path),
     }

@@ -11,18 +11,18 @@ from compat.releases.matrix import (
     PAGE,
     SERVERS,
     Model,
+    as_csv,
     golden_paths,
     model_of,
     page_with,
     release_of,
     row_is_dropped,
     row_name,
-    table_of,
     tables,
     unknown_to,
 )
 from mlcat_ingest.client.rest.capabilities import NEW_TYPES, Capabilities
-from mlcat_ingest.metadata.aspects.declaration import SCHEMA_FILE
+from mlcat_ingest.metadata.aspects.declaration import RECORDS_FILE, SCHEMA_FILE
 from mlcat_ingest.metadata.registry import ENTITY_TYPES
 from support.gms.releases import Release, known_part, releases
 
@@ -48,8 +48,9 @@ def test_the_measure_is_the_sdk_of_this_environment(newest: Model) -> None:
     assert release_of(newest, newest) == RELEASES[newest.sdk], OLD
 
 
-def test_the_table_of_aspects_is_that_of_the_newest_sdk(newest: Model) -> None:
-    assert SCHEMA_FILE.read_text(encoding="utf-8") == table_of(newest), OLD
+def test_the_tables_of_aspects_and_records_are_those_of_the_newest_sdk(newest: Model) -> None:
+    assert SCHEMA_FILE.read_text(encoding="utf-8") == as_csv(newest.table), OLD
+    assert RECORDS_FILE.read_text(encoding="utf-8") == as_csv(newest.records), OLD
 
 
 def test_all_that_golden_proposals_hold_is_known_to_this_sdk(

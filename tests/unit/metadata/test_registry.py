@@ -1,8 +1,15 @@
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.metadata.aspects.declaration import (
+    MORE_MARKERS,
+    choices,
+    fields,
+    record_type,
+)
+from mlcat_ingest.metadata.aspects.ml import MLFeatureDataType
 from mlcat_ingest.metadata.registry import (
     ASPECTS,
     ENTITY_TYPES,
@@ -140,3 +147,14 @@ def test_odd_values_have_no_edges(odd: Any) -> None:
     assert list(edges("globalTags", {"tags": odd})) == []
     assert list(edges("ownership", {"owners": odd})) == []
     assert list(edges("versionProperties", {"versionSet": [odd] if odd is None else 3})) == []
+
+
+def test_the_types_of_features_are_those_of_the_model() -> None:
+    types = choices("com.linkedin.ml.metadata.MLFeatureProperties", "dataType")
+    assert set(get_args(MLFeatureDataType)) == set(types)
+
+
+def test_what_is_added_to_the_model_is_about_fields_of_it() -> None:
+    for place in MORE_MARKERS:
+        record, _, name = place.rpartition(".")
+        assert name in fields(record_type(record)), place

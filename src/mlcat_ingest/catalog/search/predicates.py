@@ -49,7 +49,7 @@ from mlcat_ingest.catalog.search.fields import (
 from mlcat_ingest.catalog.search.query import phrase, term
 from mlcat_ingest.catalog.search.request import Condition, Criterion
 from mlcat_ingest.catalog.search.tokens import fold, tokenize
-from mlcat_ingest.metadata.aspects.declaration import Edge, edge_markers, fields
+from mlcat_ingest.metadata.aspects.declaration import Edge, fields
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
 
@@ -233,19 +233,17 @@ _URN_PREFIXES: Final[Mapping[str, tuple[str, ...]]] = {
 def _edge_fields() -> Mapping[str, list[str]]:
     relationships: dict[str, set[str]] = {}
     for name, spec in ASPECTS.items():
-        if spec.type is None:
-            continue
-        named = [(marker.search, marker) for marker in edge_markers(spec.type)]
-        if name.endswith(BODY_ENDINGS):
+        named = [(field, relationship) for relationship, field in spec.edge_fields.items()]
+        if spec.type is not None and name.endswith(BODY_ENDINGS):
             named += [
-                (field.name, marker)
+                (field.name, marker.relationship)
                 for field in fields(spec.type).values()
                 for marker in field.markers
-                if isinstance(marker, Edge) and marker.at is None and marker.search is None
+                if isinstance(marker, Edge) and marker.at is None
+                if marker.relationship not in spec.edge_fields
             ]
-        for search_field, marker in named:
-            if search_field:
-                relationships.setdefault(search_field, set()).add(marker.relationship)
+        for sought, relationship in named:
+            relationships.setdefault(sought, set()).add(relationship)
     return {field: sorted(names) for field, names in relationships.items()}
 
 

@@ -23,8 +23,7 @@ from mlcat_ingest.catalog.limits import (
 from mlcat_ingest.catalog.schema.values import SYSTEM_ACTOR
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.aspects.assets import UPSTREAM_LINEAGE
-from mlcat_ingest.metadata.aspects.common import AuditStamp
-from mlcat_ingest.metadata.aspects.declaration import fields
+from mlcat_ingest.metadata.aspects.declaration import AUDIT_STAMP, fields, record_type
 from mlcat_ingest.metadata.aspects.processes import DATA_JOB_INPUT_OUTPUT
 from mlcat_ingest.metadata.aspects.untyped import CHART_INFO, DASHBOARD_INFO, SIBLINGS
 from mlcat_ingest.metadata.codec import dumps, loads
@@ -203,7 +202,7 @@ def blank(aspect: str, now_ms: int) -> dict[str, Any]:
     value = defaults(aspect) | {name: array for name, array in keyed.items() if name in known}
     for field in known.values():
         if field.required and field.name not in value:
-            if field.hint is AuditStamp:
+            if field.hint is record_type(AUDIT_STAMP):
                 value[field.name] = stamp
             elif get_origin(field.hint) is list:
                 value[field.name] = []

@@ -1,5 +1,4 @@
-"""Every aspect and record of the catalog's model as a `TypedDict`, one module a topic.
+"""The aspects of the catalog's model that this package names, one module a topic.
 
-One declaration serves the type checker, the reader and `metadata.registry`. JSON names as given;
-fields that are not required may be left out.
+A declaration adds to DataHub's own model what `metadata.registry` and its readers have to know.
 """

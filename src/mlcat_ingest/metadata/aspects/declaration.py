@@ -1,17 +1,20 @@
-"""How an aspect is declared: once, beside its record, with all that other modules read of it.
+"""How an aspect is declared: once, with all that other modules read of it.
 
-A declaration's value is the aspect's name on the wire, so that every module uses the constant. The
-record's name, the entity types and what else DataHub's model says are in `schema.csv`.
+A declaration's value is the aspect's name on the wire, so that every module uses the constant. What
+DataHub's model says of it is in two tables that are made of that model: `schema.csv` has the record
+and the entity types of each aspect, `records.csv` the fields of each record.
 
-Markers of `Annotated` fields give widths, defaults, edges and URN kinds. The type checker reads the
-declarations in this package, and so do `metadata.validate` and `metadata.shapes` at run time.
+A record is a `TypedDict`, made of the table when it is first asked for. Markers of its `Annotated`
+fields give widths, defaults, edges and URN kinds.
 """
 
 import csv
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache
+from itertools import groupby, starmap
 from pathlib import Path
+from types import GenericAlias
 from typing import (
     Annotated,
     Any,
@@ -20,7 +23,6 @@ from typing import (
     NamedTuple,
     NotRequired,
     Required,
-    TypeAlias,
     TypedDict,
     Unpack,
     get_args,
@@ -46,19 +48,15 @@ class Edge:
     """The field holds the destinations of a relationship, of the entity types `types`.
 
     `at` names the field of the nested record that holds the URN, or a list of them, where the field
-    itself holds a list of records. People search by it under the field's own name where it is in an
-    aspect that describes its entity, else under `search`. For an edge of lineage,
-    `lineage` is the direction in which the destination lies. An edge that DataHub's model lacks is
-    `ours`: pages and deletions follow it, lineage does not.
+    itself holds a list of records. For an edge of lineage, `lineage` is the direction in which the
+    destination lies.
     """
 
     relationship: str
     types: str = ""
     _: KW_ONLY
     at: str | None = None
-    search: str | None = None
-    lineage: Literal["upstream", "downstream"] | None = None
-    ours: bool = False
+    lineage: str | None = None
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -88,18 +86,11 @@ class Bytes:
     """The text stands for bytes, one a character, so that it has none above U+00FF."""
 
 
-Millis: TypeAlias = int
-"""Milliseconds since 1970-01-01 UTC."""
-
-Int32: TypeAlias = Annotated[int, Bits(32)]
-AnyUrn: TypeAlias = Annotated[str, UrnOf()]
-
-EMPTY_MAP: Final = Default("{}")
-EMPTY_LIST: Final = Default("[]")
-
-
 ATTRIBUTION: Final = "attribution\u241fsource"
 """The key field for the source of an entry; U+241F leads into a nested object."""
+
+AUDIT_STAMP: Final = "com.linkedin.common.AuditStamp"
+"""The record of a moment and who caused it."""
 
 
 class SearchField(NamedTuple):
@@ -127,7 +118,7 @@ class AspectSpec:
         timeseries: whether it is a series of events; all others hold one value a version.
         key: the fields of a key aspect, in the order of the URN's parts.
         rules: its unions and references, as `schema.csv` has them.
-        type: its `TypedDict`; without one its value is kept as it comes, whole.
+        typed: whether it is checked as its record; else its value is kept as it comes, whole.
         merge_keys: list of records to the fields, separated by blanks, that make two of its entries
             the same. Lists that are not named are keyed by each record's whole value.
         patch_keys: path of an array to the key fields of its entries, none for an array of texts;
@@ -138,6 +129,8 @@ class AspectSpec:
         yields: texts and records that people write, too: a value that is not ours stays.
         curated: the list whose entries people add in the catalog; it moves with a renamed group.
         searched: its searchable fields.
+        edge_fields: relationship to the field that people search by it under, if that is not the
+            field of an aspect that describes its entity.
     """
 
     name: str
@@ -146,7 +139,7 @@ class AspectSpec:
     timeseries: bool
     key: tuple[str, ...]
     rules: tuple[str, ...]
-    type: type | None
+    typed: bool = False
     merge_keys: Mapping[str, str] = field(default_factory=dict)
     patch_keys: Mapping[str, str] | None = None
     one_value: frozenset[str] = frozenset()
@@ -155,10 +148,19 @@ class AspectSpec:
     yields: frozenset[str] = frozenset()
     curated: str | None = None
     searched: tuple[SearchField, ...] = ()
+    edge_fields: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def type(self) -> type | None:
+        """Its `TypedDict`, None where its value is kept whole."""
+        return record_type(self.record) if self.typed else None
 
 
 SCHEMA_FILE: Final = Path(__file__).parents[1] / "schema.csv"
 """The table of all aspects of DataHub's model, which `tests/compat/releases/matrix.py` writes."""
+
+RECORDS_FILE: Final = SCHEMA_FILE.with_name("records.csv")
+"""The table of the records in them, which the same script writes."""
 
 
 def _read_schema() -> Iterator[AspectSpec]:
@@ -166,7 +168,7 @@ def _read_schema() -> Iterator[AspectSpec]:
     for name, record, entity_types, timeseries, *lists in csv.reader(lines):
         key, rules = (tuple(one.split()) for one in lists)
         types = frozenset(entity_types.split())
-        yield AspectSpec(name, record, types, timeseries == "yes", key, rules, None)
+        yield AspectSpec(name, record, types, timeseries == "yes", key, rules)
 
 
 SCHEMA: Final = {spec.name: spec for spec in _read_schema()}
@@ -184,12 +186,126 @@ class _AspectFacts(TypedDict, total=False):
     yields: frozenset[str]
     curated: str
     searched: tuple[SearchField, ...]
+    edge_fields: Mapping[str, str]
 
 
-def aspect(name: str, typed: type | None = None, **facts: Unpack[_AspectFacts]) -> str:
+def aspect(name: str, *, typed: bool = True, **facts: Unpack[_AspectFacts]) -> str:
     """Declare what this package knows of an aspect of the schema, and return its name."""
-    SCHEMA[name] = replace(SCHEMA[name], type=typed, **facts)
+    SCHEMA[name] = replace(SCHEMA[name], typed=typed, **facts)
     return name
+
+
+class _Row(NamedTuple):
+    """A field of a record: a row of `records.csv`.
+
+    Its type is a scalar, a record, `list` or `map` before a type, or `enum` or `union` before
+    several. Only a required field has no default. `urn` is the kind of a URN in it, the rest the
+    edge that it is, if it is one.
+    """
+
+    record: str
+    field: str
+    type: str
+    default: str
+    urn: str
+    relationship: str
+    destinations: str
+    at: str
+    lineage: str
+
+
+@cache
+def _lines() -> Mapping[str, list[str]]:
+    """Return the lines of each record in the table; few records are asked for."""
+    lines = RECORDS_FILE.read_text("utf-8").splitlines()[1:]
+    return {name: [*group] for name, group in groupby(lines, lambda line: line.partition(",")[0])}
+
+
+def _rows(record: str) -> Iterator[_Row]:
+    return starmap(_Row, csv.reader(_lines()[record]))
+
+
+_TYPED_DICT: Final[Any] = TypedDict
+_LITERAL: Final[Any] = Literal
+_ANNOTATED: Final[Any] = Annotated
+_SCALARS: Final[Mapping[str, Any]] = {
+    "string": str,
+    "bytes": Annotated[str, Bytes],
+    "boolean": bool,
+    "int": Annotated[int, Bits(32)],
+    "long": int,
+    "float": float,
+    "double": float,
+}
+
+MORE_MARKERS: Final[Mapping[str, UrnOf | Edge]] = {
+    "com.linkedin.common.DataPlatformInstance.instance": UrnOf("dataPlatformInstance"),
+    "com.linkedin.common.DataPlatformInstance.platform": UrnOf("dataPlatform"),
+    "com.linkedin.common.Ownership.ownerTypes": UrnOf(),
+    "com.linkedin.domain.DomainAssociation.domain": UrnOf("domain"),
+    "com.linkedin.incident.IncidentAssignee.actor": UrnOf("corpuser corpGroup"),
+    "com.linkedin.ml.metadata.EvaluationData.evaluationData": Edge(
+        "EvaluatedOn", "dataset", at="dataset"
+    ),
+    "com.linkedin.ml.metadata.TrainingData.trainingData": Edge(
+        "TrainedOn", "dataset", at="dataset"
+    ),
+    "com.linkedin.structured.StructuredPropertyValueAssignment.propertyUrn": UrnOf(
+        "structuredProperty"
+    ),
+    "com.linkedin.test.TestResult.test": UrnOf("test"),
+}
+"""What DataHub's model leaves open: the entity types of a URN, and two edges that pages follow."""
+
+
+def choices(record: str, name: str) -> tuple[str, ...]:
+    """Return the values that a field of a record, or each item of it, may have."""
+    [words] = [row.type.split() for row in _rows(record) if row.field == name]
+    return tuple(words[words.index("enum") + 1 :])
+
+
+@cache
+def record_type(name: str) -> type:
+    """Return the `TypedDict` of a record of DataHub's model, by its name on the wire."""
+    members = {row.field: _hint(row) for row in _rows(name)}
+    made: type = _TYPED_DICT(name.rpartition(".")[2], members)
+    return made
+
+
+def _hint(row: _Row) -> Any:
+    markers: list[Any] = []
+    if row.default not in {"", "null"}:
+        markers.append(Default(row.default))
+    if (more := MORE_MARKERS.get(f"{row.record}.{row.field}")) is not None:
+        markers.append(more)
+    elif row.relationship:
+        edge = Edge(
+            row.relationship, row.destinations, at=row.at or None, lineage=row.lineage or None
+        )
+        markers.append(edge)
+    elif row.urn:
+        kind = row.urn.removesuffix("Urn")
+        markers.append(UrnOf(kind[:1].lower() + kind[1:]))
+    hint = _type(row.type.split())
+    for marker in markers:
+        hint = _ANNOTATED[hint, marker]
+    return hint if row.default == "" else NotRequired[hint]
+
+
+def _type(words: list[str]) -> Any:
+    kind, *of = words
+    match kind:
+        case "list":
+            return GenericAlias(list, (_type(of),))
+        case "map":
+            return GenericAlias(dict, (str, _type(of)))
+        case "enum":
+            return _LITERAL[tuple(of)]
+        case "union":
+            members = {name: _type([name]) for name in of}
+            return _ANNOTATED[_TYPED_DICT("Union", members, total=False), OneOf]
+        case _:
+            return _SCALARS.get(kind) or record_type(kind)
 
 
 @dataclass(frozen=True, slots=True)

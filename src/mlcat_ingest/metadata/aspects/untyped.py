@@ -4,30 +4,37 @@ from typing import Final
 
 from mlcat_ingest.metadata.aspects.declaration import aspect
 
-DATA_FLOW_INFO: Final = aspect("dataFlowInfo", patch_keys={})
-DATAHUB_EXECUTION_REQUEST_RESULT: Final = aspect("dataHubExecutionRequestResult")
-DATAHUB_INGESTION_SOURCE_INFO: Final = aspect("dataHubIngestionSourceInfo")
-DATA_JOB_INFO: Final = aspect("dataJobInfo", patch_keys={})
-EDITABLE_DATASET_PROPERTIES: Final = aspect("editableDatasetProperties", patch_keys={})
+DATA_FLOW_INFO: Final = aspect("dataFlowInfo", typed=False, patch_keys={})
+DATAHUB_EXECUTION_REQUEST_RESULT: Final = aspect("dataHubExecutionRequestResult", typed=False)
+DATAHUB_INGESTION_SOURCE_INFO: Final = aspect("dataHubIngestionSourceInfo", typed=False)
+DATA_JOB_INFO: Final = aspect("dataJobInfo", typed=False, patch_keys={})
+EDITABLE_DATASET_PROPERTIES: Final = aspect("editableDatasetProperties", typed=False, patch_keys={})
 EDITABLE_SCHEMA_METADATA: Final = aspect(
     "editableSchemaMetadata",
+    typed=False,
     patch_keys={
         "editableSchemaFieldInfo": "fieldPath",
         "editableSchemaFieldInfo.globalTags.tags": "tag",
         "editableSchemaFieldInfo.glossaryTerms.terms": "urn",
     },
 )
-FORMS: Final = aspect("forms")
+FORMS: Final = aspect("forms", typed=False)
 ML_MODEL_METRICS: Final = aspect("mlModelMetrics")
 PROPERTY_DEFINITION: Final = aspect(
     "propertyDefinition",
+    typed=False,
     patch_keys={"entityTypes": "", "allowedValues": "value", "allowedPlatforms": ""},
 )
-SCHEMA_METADATA: Final = aspect("schemaMetadata", one_value=frozenset({"fields", "platformSchema"}))
-SIBLINGS: Final = aspect("siblings", patch_keys={"siblings": ""})
-CHART_INFO: Final = aspect("chartInfo", patch_keys={"inputEdges": "destinationUrn", "inputs": ""})
+SCHEMA_METADATA: Final = aspect(
+    "schemaMetadata", typed=False, one_value=frozenset({"fields", "platformSchema"})
+)
+SIBLINGS: Final = aspect("siblings", typed=False, patch_keys={"siblings": ""})
+CHART_INFO: Final = aspect(
+    "chartInfo", typed=False, patch_keys={"inputEdges": "destinationUrn", "inputs": ""}
+)
 DASHBOARD_INFO: Final = aspect(
     "dashboardInfo",
+    typed=False,
     patch_keys={
         "chartEdges": "destinationUrn",
         "datasetEdges": "destinationUrn",
@@ -37,8 +44,8 @@ DASHBOARD_INFO: Final = aspect(
     },
 )
 DATA_PRODUCT_PROPERTIES: Final = aspect(
-    "dataProductProperties", patch_keys={"assets": "destinationUrn"}
+    "dataProductProperties", typed=False, patch_keys={"assets": "destinationUrn"}
 )
 FORM_INFO: Final = aspect(
-    "formInfo", patch_keys={"prompts": "id", "actors.users": "", "actors.groups": ""}
+    "formInfo", typed=False, patch_keys={"prompts": "id", "actors.users": "", "actors.groups": ""}
 )

@@ -21,10 +21,15 @@ from mlcat_ingest.catalog.web.http import RequestContext, Schema, json_list
 from mlcat_ingest.catalog.web.rest import json_schema as js
 from mlcat_ingest.catalog.web.rest.endpoint import Resource, action
 from mlcat_ingest.catalog.web.rest.openapi_entities import entity_type_named
-from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS, TestResults
+from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.registry import ASPECTS
-from mlcat_ingest.metadata_tests.evaluate import evaluate, merge_results, read_tests
+from mlcat_ingest.metadata_tests.evaluate import (
+    TestResults,
+    evaluate,
+    merge_results,
+    read_tests,
+)
 
 # More digits than a long has would only cost time to read.
 _TASK: Final = re.compile(r"([a-zA-Z0-9_-]+):0*([0-9]{1,19})")
