@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES
+from mlcat_ingest.metadata.aspects import ML_MODEL_GROUP_PROPERTIES
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.reserved import OWN_PREFIX, RENAMED_TO, SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from mlcat_ingest.errors import LimitError, MlcatError
-from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES
+from mlcat_ingest.metadata.aspects import ML_MODEL_GROUP_PROPERTIES
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.reserved import RENAMED_TO
 from mlcat_ingest.pipeline.flow import StoppedError

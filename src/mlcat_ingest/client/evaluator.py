@@ -30,7 +30,7 @@ from mlcat_ingest.errors import (
     InvalidUrnError,
     MissingExtraError,
 )
-from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
+from mlcat_ingest.metadata.aspects import TEST_INFO, TEST_RESULTS
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NOT_STORED, Aspect, Proposal
 from mlcat_ingest.metadata.registry import ASPECTS, allows, key_aspect_name

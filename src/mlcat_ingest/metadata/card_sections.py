@@ -11,14 +11,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from mlcat_ingest.metadata.aspects.declaration import choices
-from mlcat_ingest.metadata.aspects.ml import (
+from mlcat_ingest.metadata.aspects import (
     INTENDED_USE,
     ML_MODEL_CAVEATS_AND_RECOMMENDATIONS,
     ML_MODEL_ETHICAL_CONSIDERATIONS,
     ML_MODEL_FACTOR_PROMPTS,
+    ML_MODEL_METRICS,
 )
-from mlcat_ingest.metadata.aspects.untyped import ML_MODEL_METRICS
+from mlcat_ingest.metadata.declaration import choices
 from mlcat_ingest.metadata.proposal import Aspect
 
 Sections: TypeAlias = Mapping[str, Sequence[str]]

@@ -12,9 +12,9 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from mlcat_ingest.errors import CodecError
-from mlcat_ingest.metadata.aspects.declaration import ATTRIBUTION, Field, fields
 from mlcat_ingest.metadata.codec import canonical, canonical_bytes
-from mlcat_ingest.metadata.registry import ASPECTS
+from mlcat_ingest.metadata.declaration import ATTRIBUTION, Record
+from mlcat_ingest.metadata.registry import ASPECTS, declared_fields
 from mlcat_ingest.metadata.reserved import OWN_PREFIX, is_own
 
 
@@ -22,9 +22,9 @@ from mlcat_ingest.metadata.reserved import OWN_PREFIX, is_own
 def single_fields(aspect_name: str) -> frozenset[str]:
     """Return the fields of an aspect whose list or object is one value, not a collection."""
     declared = (
-        field.name
-        for field in declared_fields(aspect_name)
-        if hasattr(field.hint, "__required_keys__")
+        name
+        for name, field in declared_fields(aspect_name).items()
+        if isinstance(field.type, Record)
     )
     return one_value_fields(aspect_name).union(declared)
 
@@ -33,12 +33,6 @@ def one_value_fields(aspect_name: str) -> frozenset[str]:
     """Return the lists and maps of an aspect that its declaration takes for one value each."""
     spec = ASPECTS.get(aspect_name)
     return frozenset() if spec is None else spec.one_value
-
-
-def declared_fields(aspect_name: str) -> tuple[Field, ...]:
-    """Return the fields of an aspect, none where it has no typed form here."""
-    spec = ASPECTS.get(aspect_name)
-    return () if spec is None or spec.type is None else tuple(fields(spec.type).values())
 
 
 LISTS: Final = (list, tuple)

@@ -12,10 +12,17 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.core.text import cut, in_words, json_or_none, plural
-from mlcat_ingest.metadata.aspects import assets, common
-from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
-from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
-from mlcat_ingest.metadata.aspects.untyped import FORMS
+from mlcat_ingest.metadata.aspects import (
+    BROWSE_PATHS,
+    BROWSE_PATHS_V2,
+    DATA_PLATFORM_INSTANCE,
+    FORMS,
+    ML_MODEL_PROPERTIES,
+    STATUS,
+    TEST_INFO,
+    TEST_RESULTS,
+    VERSION_PROPERTIES,
+)
 from mlcat_ingest.metadata.diff import AspectDiff, diff_aspect, entries_of, value_text, with_dates
 from mlcat_ingest.metadata.entries import LISTS, same_json, single_fields
 from mlcat_ingest.metadata.labels import name_in
@@ -33,7 +40,7 @@ from mlcat_ingest.metadata.reserved import SOURCE_KEY, is_own
 MOST_VERSIONS: Final = 100
 """Versions of one aspect that are asked for one by one, and whose changes are shown."""
 
-_PLACES: Final = {common.BROWSE_PATHS, common.BROWSE_PATHS_V2, common.DATA_PLATFORM_INSTANCE}
+_PLACES: Final = {BROWSE_PATHS, BROWSE_PATHS_V2, DATA_PLATFORM_INSTANCE}
 _NOT_SHOWN: Final = {*_PLACES, FORMS, *KEY_ASPECTS}
 """Aspects that say nothing of the model itself."""
 
@@ -222,7 +229,7 @@ def passport(
     orders = siblings or {}
     left = iter(sorted(orders, key=lambda one: (orders[one], one), reverse=True))
     for one in islice(left, _MOST_READ):
-        if _at(one, kept := read(one, [common.VERSION_PROPERTIES]), on_ms, unknown):
+        if _at(one, kept := read(one, [VERSION_PROPERTIES]), on_ms, unknown):
             listed[one] = kept
         if len(listed) == _MOST_SIBLINGS:
             break
@@ -232,7 +239,7 @@ def passport(
     past = {one: _at(one, kept, on_ms, unknown) for one, kept in entities.items()}
     subject = past.get(urn, {})
     unknown += [_DELETED] if on_ms is not None and subject else []
-    names = {one: _text(_newest(kept, assets.TEST_INFO).get("name")) for one, kept in past.items()}
+    names = {one: _text(_newest(kept, TEST_INFO).get("name")) for one, kept in past.items()}
     properties = _newest(subject, ML_MODEL_PROPERTIES)
     own = [*_lines(urn, subject, names, claims or {})]
     known = {(line.topic, line.label) for line in own}
@@ -251,7 +258,7 @@ def passport(
         (one, aspect, versions[0].number)
         for one, kept in past.items()
         for aspect, versions in sorted(kept.items())
-        if one == urn or aspect == assets.TEST_INFO or (one, aspect) in used
+        if one == urn or aspect == TEST_INFO or (one, aspect) in used
     )
     return Passport(
         urn,
@@ -357,7 +364,7 @@ def _parts(aspect: str, value: Aspect) -> Iterator[tuple[tuple[str, str], Any]]:
     spec = ASPECTS.get(aspect)
     computed = frozenset() if spec is None else spec.computed | spec.unowned
     for field, content in value.items():
-        is_empty = content in (None, "", [], {}) or (aspect == common.STATUS and not content)
+        is_empty = content in (None, "", [], {}) or (aspect == STATUS and not content)
         if field in computed or is_empty:
             continue
         if isinstance(content, dict) and field in single_fields(aspect):

@@ -12,25 +12,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+import mlcat_ingest.metadata.aspects  # noqa: F401 - it declares aspects
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.aspects import (  # noqa: F401 - they declare aspects
-    ai,
-    assets,
-    common,
-    governance,
-    ml,
-    processes,
-    untyped,
-)
-from mlcat_ingest.metadata.aspects.declaration import (
-    SCHEMA,
-    AspectSpec,
-    Default,
-    edges_of,
-    fields,
-)
 from mlcat_ingest.metadata.codec import JsonObject
+from mlcat_ingest.metadata.declaration import SCHEMA, AspectSpec, Field, Record, edges_of
 from mlcat_ingest.metadata.urn import check, entity_type_of
 
 ASPECTS: Final[Mapping[str, AspectSpec]] = MappingProxyType(SCHEMA)
@@ -127,16 +113,24 @@ def key_aspect(urn: str) -> tuple[str, dict[str, str]]:
     return name, dict(zip(names, parts, strict=True))
 
 
+def record_of(aspect_name: str) -> Record | None:
+    """Return the record of an aspect, None where there is none or its value is kept whole."""
+    spec = ASPECTS.get(aspect_name)
+    return None if spec is None else spec.type
+
+
+def declared_fields(aspect_name: str) -> Mapping[str, Field]:
+    """Return the fields of an aspect by name, none where its value is kept whole."""
+    record = record_of(aspect_name)
+    return {} if record is None else record.fields
+
+
 def defaults(aspect_name: str) -> JsonObject:
     """Return what the service fills in where an aspect leaves a field out, as a fresh value."""
-    spec = ASPECTS.get(aspect_name)
-    if spec is None or spec.type is None:
-        return {}
     return {
-        field.name: json.loads(marker.json)
-        for field in fields(spec.type).values()
-        for marker in field.markers
-        if isinstance(marker, Default)
+        field.name: json.loads(field.default)
+        for field in declared_fields(aspect_name).values()
+        if field.default is not None
     }
 
 
@@ -145,7 +139,5 @@ def edges(aspect_name: str, value: Mapping[str, object]) -> tuple[tuple[str, str
 
     Values that are not of the declared shape are passed over.
     """
-    spec = ASPECTS.get(aspect_name)
-    if spec is None or spec.type is None:
-        return ()
-    return tuple(dict.fromkeys(edges_of(spec.type, value)))
+    record = record_of(aspect_name)
+    return () if record is None else tuple(dict.fromkeys(edges_of(record, value)))

@@ -13,19 +13,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from functools import cache, lru_cache, partial
 from itertools import chain
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args, get_origin
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.aspects.declaration import (
-    Bits,
-    Bytes,
-    Edge,
-    OneOf,
-    UrnOf,
-    bare,
-    fields,
-    required_keys,
-)
+from mlcat_ingest.metadata.declaration import Edge, Field, Items, Record, Type
 from mlcat_ingest.metadata.registry import ASPECTS, allows
 from mlcat_ingest.metadata.urn import KINDS, MAX_URN_BYTES, check, entity_type_of
 
@@ -56,7 +47,6 @@ class AspectProblem(NamedTuple):
 
 _Problems: TypeAlias = list[AspectProblem] | None
 _Check: TypeAlias = Callable[[object], _Problems]
-_Markers: TypeAlias = tuple[object, ...]
 
 
 def validate_aspect(entity_type: str, aspect_name: str, value: object) -> list[AspectProblem]:
@@ -85,21 +75,23 @@ def adjusted_aspect(
     """
     problems = _check_of(entity_type, aspect_name)(value) or []
     wrong = [problem for problem in problems if _refuses(problem)][:MAX_PROBLEMS]
-    if not problems or wrong:
+    record = ASPECTS[aspect_name].type
+    if not problems or wrong or record is None:
         return value, wrong
-    return cast("Mapping[str, Any]", _adjust(value, ASPECTS[aspect_name].type)), []
+    return cast("Mapping[str, Any]", _adjust(value, record)), []
 
 
-def problems_of(record: type, value: object) -> list[AspectProblem]:
+def problems_of(record: Record, value: object) -> list[AspectProblem]:
     """Return what is wrong with a record that is no aspect, but its required fields left out."""
     return [problem for problem in _record(record)(value) or [] if _refuses(problem)]
 
 
 def _check_of(entity_type: str, aspect_name: str) -> _Check:
     spec = ASPECTS[aspect_name]
-    if spec.type is None or not (entity_type in KINDS or spec.computed):
+    record = spec.type
+    if record is None or not (entity_type in KINDS or spec.computed):
         return _untyped(aspect_name)
-    return _record(spec.type)
+    return _record(record)
 
 
 def _refuses(problem: AspectProblem) -> bool:
@@ -110,15 +102,10 @@ def _refuses(problem: AspectProblem) -> bool:
 
 
 @cache
-def _record(record: object, edge: Edge | None = None) -> _Check:
+def _record(record: Record, edge: Edge | None = None) -> _Check:
     """Return the check of a record; `edge` says what the URN in its field `edge.at` must be."""
-    declared = fields(record).values()
-    checks = {
-        field.name: _compile(
-            field.hint, (*((edge,) if edge and field.name == edge.at else ()), *field.markers)
-        )
-        for field in declared
-    }
+    declared = record.fields.values()
+    checks = {field.name: _compile(field, edge) for field in declared}
     required = tuple(field.name for field in declared if field.required)
 
     def check_record(value: object) -> _Problems:
@@ -170,34 +157,28 @@ def _unknown_field(_value: object) -> _Problems:
     return [AspectProblem("", "unrecognized field found but not allowed", ProblemKind.ADJUSTED)]
 
 
-def _compile(hint: object, markers: _Markers) -> _Check:
-    if OneOf in markers:
-        return _union(fields(hint).keys(), _record(hint))
-    if required_keys(hint) is not None:
-        return _record(hint, next((m for m in markers if isinstance(m, Edge) and m.at), None))
-    origin = get_origin(hint)
-    if origin is Literal:
-        return _enum(frozenset(get_args(hint)))
-    if origin in (list, dict):
-        item, item_markers = bare(get_args(hint)[-1])
-        if item is Any:
-            return _check_object
-        check_item = _compile(item, (*item_markers, *markers))
-        if origin is dict:
+def _compile(field: Field, outer: Edge | None) -> _Check:
+    """Return the check of a field; `outer` is the edge of the record that it is in."""
+    urns = outer.kinds if outer is not None and outer.at == field.name else field.urns
+    return _of_type(field.type, urns, field.edge)
+
+
+def _of_type(type_: Type, urns: frozenset[str] | None, edge: Edge | None) -> _Check:
+    match type_:
+        case Record(is_union=True):
+            return _union(type_.fields.keys(), _record(type_))
+        case Record():
+            return _record(type_, edge if edge is not None and edge.at else None)
+        case tuple():
+            return _enum(frozenset(type_))
+        case Items("map"):
             sentence = "map type is not backed by a DataMap"
-            return _collection(dict, sentence, dict.items, check_item)
-        sentence = "array type is not backed by a DataList"
-        return _collection(list, sentence, enumerate, check_item)
-    return _scalar(hint, markers)
-
-
-def _scalar(hint: object, markers: _Markers) -> _Check:
-    for marker in markers:
-        if isinstance(marker, Edge | UrnOf):
-            return _urn(frozenset(marker.kinds))
-        if isinstance(marker, Bits):
-            return _integer(marker.width)
-    return _check_bytes if Bytes in markers else _SCALARS[hint]
+            return _collection(dict, sentence, dict.items, _of_type(type_.of, urns, edge))
+        case Items():
+            sentence = "array type is not backed by a DataList"
+            return _collection(list, sentence, enumerate, _of_type(type_.of, urns, edge))
+        case str():
+            return _SCALARS[type_] if urns is None else _urn(urns)
 
 
 def _collection(
@@ -241,7 +222,7 @@ def _check_object(value: object) -> _Problems:
     return None if isinstance(value, dict) else _problem("record type is not backed by a DataMap")
 
 
-def _of_type(kind: type, name: str) -> _Check:
+def _instance(kind: type, name: str) -> _Check:
     return lambda value: None if isinstance(value, kind) else _coercion_problem(value, name)
 
 
@@ -275,12 +256,15 @@ def _integer(width: int) -> _Check:
     return check_integer
 
 
-_SCALARS: Final[dict[object, _Check]] = {
-    object: lambda _value: None,
-    str: _of_type(str, "String"),
-    bool: _of_type(bool, "Boolean"),
-    int: _integer(64),
-    float: _check_number,
+_SCALARS: Final[Mapping[str, _Check]] = {
+    "any": lambda _value: None,
+    "boolean": _instance(bool, "Boolean"),
+    "bytes": _check_bytes,
+    "double": _check_number,
+    "float": _check_number,
+    "int": _integer(32),
+    "long": _integer(64),
+    "string": _instance(str, "String"),
 }
 
 
@@ -352,16 +336,17 @@ def _shorten(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
 
 
-def _adjust(value: Any, hint: object) -> Any:
+def _adjust(value: Any, type_: Type) -> Any:
     """Return a valid value without unknown fields, and with whole numbers where there are such."""
-    if required_keys(hint) is not None:
-        known = fields(hint)
-        kept = (key for key in value if key in known)
-        return {key: _adjust(value[key], known[key].hint) for key in kept}
-    origin = get_origin(hint)
-    if origin in (list, dict):
-        item_hint, _ = bare(get_args(hint)[-1])
-        if origin is list:
-            return [_adjust(item, item_hint) for item in value]
-        return {key: _adjust(item, item_hint) for key, item in value.items()}
-    return int(value) if hint is int else value
+    match type_:
+        case Record():
+            known = type_.fields
+            return {key: _adjust(value[key], known[key].type) for key in value if key in known}
+        case Items("list"):
+            return [_adjust(item, type_.of) for item in value]
+        case Items():
+            return {key: _adjust(item, type_.of) for key, item in value.items()}
+        case "int" | "long":
+            return int(value)
+        case _:
+            return value

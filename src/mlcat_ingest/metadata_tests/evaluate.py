@@ -19,8 +19,11 @@ from typing import Any, Final, Literal, Protocol, TypedDict
 
 from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.errors import DefinitionError, InvalidUrnError
-from mlcat_ingest.metadata.aspects.governance import STRUCTURED_PROPERTIES
-from mlcat_ingest.metadata.aspects.untyped import EDITABLE_SCHEMA_METADATA, SCHEMA_METADATA
+from mlcat_ingest.metadata.aspects import (
+    EDITABLE_SCHEMA_METADATA,
+    SCHEMA_METADATA,
+    STRUCTURED_PROPERTIES,
+)
 from mlcat_ingest.metadata.urn import PREFIX, entity_type_of
 from mlcat_ingest.metadata_tests.definition import (
     FIELDS_DESCRIBED,

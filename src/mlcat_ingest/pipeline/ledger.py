@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from mlcat_ingest.client.base import Evaluation
 from mlcat_ingest.links.rules import Links
-from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.aspects import STATUS
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.outcome import Outcome

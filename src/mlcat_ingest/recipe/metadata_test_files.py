@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BeforeValidator, StringConstraints
 
 from mlcat_ingest.errors import DefinitionError, InvalidUrnError, RecipeError
-from mlcat_ingest.metadata.aspects.assets import TEST_INFO
+from mlcat_ingest.metadata.aspects import TEST_INFO
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.urn import build

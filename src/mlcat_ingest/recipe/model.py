@@ -19,8 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from mlcat_ingest.metadata.aspects.common import STATUS
-from mlcat_ingest.metadata.aspects.declaration import fields
+from mlcat_ingest.metadata.aspects import STATUS
 from mlcat_ingest.metadata.card_sections import HEADINGS, is_read
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.registry import ASPECTS
@@ -180,8 +179,8 @@ def _known_field(place: str) -> str:
     spec = ASPECTS.get(aspect)
     if spec is None:
         raise ValueError(f"has an unknown aspect{did_you_mean(aspect, ASPECTS)}; it {_FORM}")
-    if spec.type is not None and field not in fields(spec.type):
-        meant = did_you_mean(field, fields(spec.type))
+    if spec.type is not None and field not in spec.type.fields:
+        meant = did_you_mean(field, spec.type.fields)
         raise ValueError(f"has an unknown field of {aspect}{meant}")
     takes_no_policy = aspect == STATUS or spec.timeseries or aspect.endswith("Key")
     if takes_no_policy or field in spec.computed | spec.unowned:

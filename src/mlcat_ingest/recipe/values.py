@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo
 
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.aspects.governance import OWNERSHIP_TYPES
+from mlcat_ingest.metadata.aspects import OWNERSHIP_TYPES
 from mlcat_ingest.metadata.urn import FABRICS, PREFIX, build, check, entity_type_of
 from mlcat_ingest.recipe.fields import Public, PublicStr, PublicUrl, RecipeModel, checked_text
 

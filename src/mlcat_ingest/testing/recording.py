@@ -17,8 +17,7 @@ from mlcat_ingest.client.base import (
 )
 from mlcat_ingest.core.findings import Finding, RequestSide
 from mlcat_ingest.errors import AspectChangedError, AspectRejectedError, SkippableError
-from mlcat_ingest.metadata.aspects.common import STATUS
-from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
+from mlcat_ingest.metadata.aspects import ML_MODEL_PROPERTIES, STATUS
 from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, Aspect, Proposal
 from mlcat_ingest.metadata.registry import key_aspect, key_aspect_name
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, SOURCE_KEY

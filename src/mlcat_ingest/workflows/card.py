@@ -8,8 +8,7 @@ from typing import Any
 from mlcat_ingest.client.base import Reads
 from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.errors import CatalogRequestError, RecipeError
-from mlcat_ingest.metadata.aspects.common import STATUS, VERSION_PROPERTIES
-from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
+from mlcat_ingest.metadata.aspects import ML_MODEL_PROPERTIES, STATUS, VERSION_PROPERTIES
 from mlcat_ingest.metadata.passport import (
     MOST_VERSIONS,
     Kept,

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from mlcat_ingest.client.base import Reads
 from mlcat_ingest.core.text import cut, plural, printable
 from mlcat_ingest.errors import CatalogRequestError
-from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.aspects import STATUS
 from mlcat_ingest.metadata.diff import entries_of, value_text
 from mlcat_ingest.metadata.entries import COLLECTIONS, keys_of, single_fields
 from mlcat_ingest.metadata.labels import label_of, with_label

@@ -13,8 +13,11 @@ from typing import Final, Literal, Protocol, get_args
 
 from mlcat_ingest.client.base import Reads, Searches, StoredEntity, each_type
 from mlcat_ingest.errors import CatalogRequestError, RecipeError
-from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
-from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES, ML_MODEL_PROPERTIES
+from mlcat_ingest.metadata.aspects import (
+    ML_MODEL_GROUP_PROPERTIES,
+    ML_MODEL_PROPERTIES,
+    VERSION_PROPERTIES,
+)
 from mlcat_ingest.metadata.labels import label_of, name_in, with_label
 from mlcat_ingest.metadata.mlflow_keys import RUN_ID
 from mlcat_ingest.metadata.proposal import Aspect, custom_properties

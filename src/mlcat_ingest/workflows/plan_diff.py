@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mlcat_ingest.core.text import printable
-from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.aspects import STATUS
 from mlcat_ingest.metadata.diff import AspectDiff, diff_aspect
 from mlcat_ingest.metadata.entries import same_json
 from mlcat_ingest.metadata.labels import label_of

@@ -7,8 +7,7 @@ from typing import Final, NamedTuple
 
 from mlcat_ingest.client.base import Catalog, StoredEntity
 from mlcat_ingest.core.paging import chunks
-from mlcat_ingest.metadata.aspects.common import STATUS, VERSION_PROPERTIES
-from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
+from mlcat_ingest.metadata.aspects import GLOBAL_TAGS, STATUS, VERSION_PROPERTIES
 from mlcat_ingest.metadata.labels import label_of
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from mlcat_ingest.core.text import cut, plural, printable
-from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.aspects import STATUS
 from mlcat_ingest.metadata.diff import (
     ABSENT,
     AspectDiff,

@@ -13,9 +13,12 @@ from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.core.text import json_or_none, printable
 from mlcat_ingest.errors import CatalogRequestError, RecipeError
 from mlcat_ingest.metadata.aliases import AliasEvidence, Sighting, answer, decode, versions_in
-from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
-from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
-from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES, ML_MODEL_PROPERTIES
+from mlcat_ingest.metadata.aspects import (
+    GLOBAL_TAGS,
+    ML_MODEL_GROUP_PROPERTIES,
+    ML_MODEL_PROPERTIES,
+    VERSION_PROPERTIES,
+)
 from mlcat_ingest.metadata.mlflow_keys import ALIASES
 from mlcat_ingest.metadata.passport import KeptVersion
 from mlcat_ingest.metadata.proposal import Aspect, custom_properties

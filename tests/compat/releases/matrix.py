@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from mlcat_ingest.metadata.aspects.declaration import RECORDS_FILE, SCHEMA_FILE
+from mlcat_ingest.metadata.declaration import RECORDS_FILE, SCHEMA_FILE
 from mlcat_ingest.metadata.urn import FABRICS, KINDS, entity_type_of
 from support.gms import releases
 from support.gms.releases import Release

@@ -156,7 +156,8 @@ def field_row(field: Any) -> list[str]:
     row = [field.name, type_text(field.type), default, field.other_props.get("Urn", "")]
     edge = field.other_props.get("Relationship")
     if edge is None:
-        return [*row, "", "", "", ""]
+        kinds = field.other_props.get("UrnValidation", {}).get("entityTypes", ())
+        return [*row, "", " ".join(sorted(set(kinds))), "", ""]
     ((at, edge),) = {"": edge}.items() if "name" in edge else edge.items()
     types = " ".join(sorted(set(edge["entityTypes"])))
     lineage = "upstream" if edge.get("isUpstream", True) else "downstream"
@@ -172,21 +173,23 @@ def without_nulls(value: Any) -> Any:
 
 
 def type_text(schema: Any) -> str:
-    """Return a scalar or record, `list` or `map` and a type, `enum` or `union` and several."""
+    """Return a type as `records.csv` has it: by words, the outermost one first."""
     match schema.type:
         case "union":
-            members = [type_text(one) for one in schema.schemas if one.type != "null"]
-            return members[0] if len(members) == 1 else " ".join(["union", *members])
+            members = [one for one in schema.schemas if one.type != "null"]
+            if len(members) == 1:
+                return type_text(members[0])
+            return " ".join(["union", *map(wire_name, members)])
         case "enum":
             return " ".join(["enum", *schema.symbols])
         case "array":
             return f"list {type_text(schema.items)}"
         case "map":
             return f"map {type_text(schema.values)}"
-        case "record":
+        case "record" if "fieldDiscriminator" in schema.fields_dict:
+            return f"one {wire_name(schema)}"
+        case _:
             return wire_name(schema)
-        case scalar:
-            return str(scalar)
 
 
 def model() -> dict[str, Any]:

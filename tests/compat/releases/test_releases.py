@@ -22,7 +22,7 @@ from compat.releases.matrix import (
     unknown_to,
 )
 from mlcat_ingest.client.rest.capabilities import NEW_TYPES, Capabilities
-from mlcat_ingest.metadata.aspects.declaration import RECORDS_FILE, SCHEMA_FILE
+from mlcat_ingest.metadata.declaration import RECORDS_FILE, SCHEMA_FILE
 from mlcat_ingest.metadata.registry import ENTITY_TYPES
 from support.gms.releases import Release, known_part, releases
 

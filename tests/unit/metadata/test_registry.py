@@ -3,13 +3,13 @@ from typing import Any, get_args
 import pytest
 
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.aspects.declaration import (
-    MORE_MARKERS,
+from mlcat_ingest.metadata.aspects import MLFeatureDataType
+from mlcat_ingest.metadata.declaration import (
+    OWN_EDGES,
+    OWN_URNS,
     choices,
-    fields,
-    record_type,
+    record_named,
 )
-from mlcat_ingest.metadata.aspects.ml import MLFeatureDataType
 from mlcat_ingest.metadata.registry import (
     ASPECTS,
     ENTITY_TYPES,
@@ -155,6 +155,13 @@ def test_the_types_of_features_are_those_of_the_model() -> None:
 
 
 def test_what_is_added_to_the_model_is_about_fields_of_it() -> None:
-    for place in MORE_MARKERS:
+    for place in (*OWN_URNS, *OWN_EDGES):
         record, _, name = place.rpartition(".")
-        assert name in fields(record_type(record)), place
+        assert name in record_named(record).fields, place
+
+
+def test_every_record_of_the_model_can_be_read() -> None:
+    without_fields = {
+        spec.name for spec in ASPECTS.values() if not record_named(spec.record).fields
+    }
+    assert without_fields == {"dataHubPersonaInfo"}

@@ -2,7 +2,7 @@ import pytest
 
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata import urn as urns
-from mlcat_ingest.metadata.aspects.declaration import choices
+from mlcat_ingest.metadata.declaration import choices
 from mlcat_ingest.metadata.urn import (
     build,
     by_entity_type,

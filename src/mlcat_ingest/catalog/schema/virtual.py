@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.aspects.common import BROWSE_PATHS_V2, DATA_PLATFORM_INSTANCE
+from mlcat_ingest.metadata.aspects import BROWSE_PATHS_V2, DATA_PLATFORM_INSTANCE
 from mlcat_ingest.metadata.registry import ASPECTS, allows, edges, key_aspect, key_aspect_name
 from mlcat_ingest.metadata.urn import FABRICS, KINDS, PREFIX, decoded_parts, raw_parts
 

@@ -5,7 +5,7 @@ from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from mlcat_ingest.catalog.schema.virtual import PLATFORM, Identity, default_aspect
-from mlcat_ingest.metadata.aspects.common import (
+from mlcat_ingest.metadata.aspects import (
     BROWSE_PATHS_V2,
     DATA_PLATFORM_INSTANCE,
     IS_LATEST,

@@ -43,7 +43,7 @@ from mlcat_ingest.catalog.search.query import Term, all_of, up_to
 from mlcat_ingest.catalog.search.request import Criterion, SearchRequest, SortKey
 from mlcat_ingest.catalog.search.selection import Selection, is_few
 from mlcat_ingest.catalog.search.tokens import fold
-from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
+from mlcat_ingest.metadata.aspects import TEST_RESULTS
 
 # Of name, description, tags, properties, URN and keywords.
 _WEIGHTS: Final = (10.0, 4.0, 2.0, 1.0, 1.0, 0.0)

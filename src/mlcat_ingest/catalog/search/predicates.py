@@ -49,7 +49,6 @@ from mlcat_ingest.catalog.search.fields import (
 from mlcat_ingest.catalog.search.query import phrase, term
 from mlcat_ingest.catalog.search.request import Condition, Criterion
 from mlcat_ingest.catalog.search.tokens import fold, tokenize
-from mlcat_ingest.metadata.aspects.declaration import Edge, fields
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
 
@@ -236,11 +235,10 @@ def _edge_fields() -> Mapping[str, list[str]]:
         named = [(field, relationship) for relationship, field in spec.edge_fields.items()]
         if spec.type is not None and name.endswith(BODY_ENDINGS):
             named += [
-                (field.name, marker.relationship)
-                for field in fields(spec.type).values()
-                for marker in field.markers
-                if isinstance(marker, Edge) and marker.at is None
-                if marker.relationship not in spec.edge_fields
+                (field.name, field.edge.relationship)
+                for field in spec.type.fields.values()
+                if field.edge is not None and field.edge.at is None
+                if field.edge.relationship not in spec.edge_fields
             ]
         for sought, relationship in named:
             relationships.setdefault(sought, set()).add(relationship)

@@ -21,7 +21,7 @@ from mlcat_ingest.catalog.search.predicates import (
 )
 from mlcat_ingest.catalog.search.query import Query, Term, all_of
 from mlcat_ingest.catalog.search.request import Criterion, SearchRequest
-from mlcat_ingest.metadata.aspects.common import IS_LATEST
+from mlcat_ingest.metadata.aspects import IS_LATEST
 
 FEW: Final = 20_000
 """Most entities that are checked individually; beyond it the index alone decides."""

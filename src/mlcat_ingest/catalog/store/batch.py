@@ -34,8 +34,7 @@ from mlcat_ingest.catalog.store.rows import (
 from mlcat_ingest.catalog.store.version_sets import VERSION_ASPECTS, VersionSets, needed_by
 from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.errors import CodecError
-from mlcat_ingest.metadata.aspects.assets import INCIDENT_INFO
-from mlcat_ingest.metadata.aspects.governance import DOMAINS
+from mlcat_ingest.metadata.aspects import DOMAINS, INCIDENT_INFO
 from mlcat_ingest.metadata.codec import canonical, dumps, loads
 from mlcat_ingest.metadata.proposal import NOT_STORED
 from mlcat_ingest.metadata.registry import ASPECTS, key_aspect_name

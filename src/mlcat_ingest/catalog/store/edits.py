@@ -20,7 +20,7 @@ from mlcat_ingest.catalog.store.batch import Batch
 from mlcat_ingest.catalog.store.prepare import owner_type, prepare
 from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.aspects.governance import (
+from mlcat_ingest.metadata.aspects import (
     DEPRECATION,
     DOMAINS,
     GLOBAL_TAGS,

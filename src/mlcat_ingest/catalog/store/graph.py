@@ -6,7 +6,7 @@ Source: the annotations `isLineage` and `isUpstream` on relationships in DataHub
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple, get_args, get_origin
+from typing import Any, Final, Literal, NamedTuple
 
 from sqlalchemy import case, false, func, literal, or_, select, tuple_, union
 from sqlalchemy.engine import Connection
@@ -25,39 +25,33 @@ from mlcat_ingest.catalog.store.prepare import prepare
 from mlcat_ingest.catalog.store.reads import count_rows, marked_removed, page_of_each
 from mlcat_ingest.catalog.store.rows import distinct_chunks
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.metadata.aspects.declaration import Edge, UrnOf, bare, edge_markers, fields
 from mlcat_ingest.metadata.codec import dumps, loads
-from mlcat_ingest.metadata.registry import ASPECTS
+from mlcat_ingest.metadata.declaration import (
+    Edge,
+    Items,
+    Record,
+    Type,
+    declared_edges,
+    record_named,
+)
+from mlcat_ingest.metadata.registry import ASPECTS, record_of
 from mlcat_ingest.metadata.urn import entity_type_of
 
 
 def _edges_of(way: Literal["upstream", "downstream"]) -> frozenset[tuple[str, str]]:
     return frozenset(
-        (entity_type, marker.relationship)
+        (entity_type, edge.relationship)
         for spec in ASPECTS.values()
-        if spec.type is not None
-        for marker in edge_markers(spec.type)
-        if marker.lineage == way
+        for edge in declared_edges(record_named(spec.record))
+        if edge.lineage == way
         for entity_type in spec.entity_types
     )
 
 
-# Relationships of aspects that have no typed form here.
-_UNTYPED: Final = {
-    ("api", "Consumes"),
-    ("chart", "Consumes"),
-    ("chart", "ConsumesMetric"),
-    ("dashboard", "Consumes"),
-    ("dashboard", "ConsumesMetric"),
-    ("dashboard", "Contains"),
-    ("dashboard", "DashboardContainsDashboard"),
-    ("dataset", "ConsumesMetric"),
-}
-
-FROM_DESTINATION: Final = _edges_of("upstream") | _UNTYPED
+FROM_DESTINATION: Final = _edges_of("upstream")
 """Entity type and relationship of edges whose source comes from their destination."""
 
-TO_DESTINATION: Final = _edges_of("downstream") | {("api", "Produces")}
+TO_DESTINATION: Final = _edges_of("downstream")
 """Entity type and relationship of edges whose destination comes from their source."""
 
 
@@ -309,22 +303,23 @@ def without_reference(aspect: str, value: Mapping[str, Any], urn: str) -> dict[s
     none. An entry of a list that requires the reference is removed with it, and in the end the
     whole aspect, which None means.
     """
-    spec = ASPECTS.get(aspect)
-    if spec is None or spec.type is None:
+    record = record_of(aspect)
+    if record is None:
         return dict(value)
-    left = _record(spec.type, value, urn, None)
+    left = _record(record, value, urn, None)
     return None if left is _GONE else left
 
 
-def _record(record: Any, value: Mapping[str, Any], urn: str, at: Edge | None) -> Any:
-    """Return a record without `urn`, or `_GONE`; `at` says which of its fields is the edge."""
+def _record(record: Record, value: Mapping[str, Any], urn: str, outer: Edge | None) -> Any:
+    """Return a record without `urn`, or `_GONE`; `outer` says which of its fields is the edge."""
     left = dict(value)
-    for part in fields(record).values():
+    for part in record.fields.values():
         if part.name not in left:
             continue
-        is_end = at is not None and at.at == part.name
-        markers = (*part.markers, at) if is_end else part.markers
-        kept = _value(part.hint, markers, left[part.name], urn)
+        is_end = outer is not None and outer.at == part.name
+        is_edge = is_end or (part.edge is not None and part.edge.at is None)
+        refers = is_edge or (part.urns is not None and entity_type_of(urn) in part.urns)
+        kept = _value(part.type, part.edge, left[part.name], urn, refers=refers)
         if kept is not _GONE:
             left[part.name] = kept
         elif part.required or is_end:
@@ -334,20 +329,12 @@ def _record(record: Any, value: Mapping[str, Any], urn: str, at: Edge | None) ->
     return left
 
 
-def _value(hint: Any, markers: tuple[object, ...], value: Any, urn: str) -> Any:
+def _value(type_: Type, edge: Edge | None, value: Any, urn: str, *, refers: bool) -> Any:
     if isinstance(value, str):
-        return _GONE if value == urn and any(_refers(mark, urn) for mark in markers) else value
-    if isinstance(value, list) and get_origin(hint) is list:
-        item, of_item = bare(get_args(hint)[0])
-        cleaned = (_value(item, (*of_item, *markers), entry, urn) for entry in value)
+        return _GONE if refers and value == urn else value
+    if isinstance(value, list) and isinstance(type_, Items):
+        cleaned = (_value(type_.of, edge, entry, urn, refers=refers) for entry in value)
         return [kept for kept in cleaned if kept is not _GONE]
-    if isinstance(value, dict) and hasattr(hint, "__required_keys__"):
-        at = next((mark for mark in markers if isinstance(mark, Edge) and mark.at), None)
-        return _record(hint, value, urn, at)
+    if isinstance(value, dict) and isinstance(type_, Record):
+        return _record(type_, value, urn, edge)
     return value
-
-
-def _refers(marker: object, urn: str) -> bool:
-    if isinstance(marker, Edge):
-        return True
-    return isinstance(marker, UrnOf) and entity_type_of(urn) in marker.kinds

@@ -11,7 +11,7 @@ from sqlalchemy.sql.expression import ColumnElement, Select
 from mlcat_ingest.catalog.schema.tables import aspect, aspect_history, edge, entity
 from mlcat_ingest.catalog.schema.values import BACKGROUND_TYPES, SYSTEM_ACTOR, UNKNOWN_ACTOR
 from mlcat_ingest.catalog.store.rows import distinct_chunks
-from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
+from mlcat_ingest.metadata.aspects import TEST_RESULTS
 from mlcat_ingest.metadata.codec import dumps, loads
 
 VersionKey = tuple[int, str, int]

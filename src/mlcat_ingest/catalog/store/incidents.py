@@ -8,7 +8,7 @@ from typing import Any
 
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.version_sets import CurrentAspect
-from mlcat_ingest.metadata.aspects.assets import INCIDENTS_SUMMARY
+from mlcat_ingest.metadata.aspects import INCIDENTS_SUMMARY
 from mlcat_ingest.metadata.registry import allows
 from mlcat_ingest.metadata.urn import entity_type_of
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from operator import itemgetter
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args, get_origin
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from mlcat_ingest.catalog.errors import InvalidProposalError
 from mlcat_ingest.catalog.limits import (
@@ -22,12 +22,16 @@ from mlcat_ingest.catalog.limits import (
 )
 from mlcat_ingest.catalog.schema.values import SYSTEM_ACTOR
 from mlcat_ingest.errors import CodecError
-from mlcat_ingest.metadata.aspects.assets import UPSTREAM_LINEAGE
-from mlcat_ingest.metadata.aspects.declaration import AUDIT_STAMP, fields, record_type
-from mlcat_ingest.metadata.aspects.processes import DATA_JOB_INPUT_OUTPUT
-from mlcat_ingest.metadata.aspects.untyped import CHART_INFO, DASHBOARD_INFO, SIBLINGS
+from mlcat_ingest.metadata.aspects import (
+    CHART_INFO,
+    DASHBOARD_INFO,
+    DATA_JOB_INPUT_OUTPUT,
+    SIBLINGS,
+    UPSTREAM_LINEAGE,
+)
 from mlcat_ingest.metadata.codec import dumps, loads
-from mlcat_ingest.metadata.registry import ASPECTS, defaults
+from mlcat_ingest.metadata.declaration import AUDIT_STAMP, Field, Items, record_named
+from mlcat_ingest.metadata.registry import ASPECTS, declared_fields, defaults
 
 Op = Literal["add", "remove", "replace", "test", "move", "copy"]
 
@@ -180,11 +184,12 @@ def _template_keys(aspect: str) -> ArrayKeys:
 @cache
 def _is_list(aspect: str, field: str) -> bool:
     """Return whether a field of `aspect` holds an array."""
-    spec = ASPECTS.get(aspect)
-    if spec is None or spec.type is None:
-        return False
-    declared = fields(spec.type).get(field)
-    return declared is not None and get_origin(declared.hint) is list
+    declared = declared_fields(aspect).get(field)
+    return declared is not None and _takes_list(declared)
+
+
+def _takes_list(field: Field) -> bool:
+    return isinstance(field.type, Items) and field.type.kind == "list"
 
 
 def blank(aspect: str, now_ms: int) -> dict[str, Any]:
@@ -195,16 +200,15 @@ def blank(aspect: str, now_ms: int) -> dict[str, Any]:
     """
     stamp = {"time": now_ms, "actor": SYSTEM_ACTOR}
     keyed: dict[str, Any] = {path[0]: [] for path in _template_keys(aspect) if len(path) == 1}
-    spec = ASPECTS.get(aspect)
-    if spec is None or spec.type is None:
+    known = declared_fields(aspect)
+    if not known:
         return keyed | _required_fields(aspect, stamp)
-    known = fields(spec.type)
     value = defaults(aspect) | {name: array for name, array in keyed.items() if name in known}
     for field in known.values():
         if field.required and field.name not in value:
-            if field.hint is record_type(AUDIT_STAMP):
+            if field.type is record_named(AUDIT_STAMP):
                 value[field.name] = stamp
-            elif get_origin(field.hint) is list:
+            elif _takes_list(field):
                 value[field.name] = []
     return value
 

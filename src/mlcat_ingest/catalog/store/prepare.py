@@ -10,9 +10,7 @@ from mlcat_ingest.catalog.errors import ComputedFieldError, InvalidProposalError
 from mlcat_ingest.catalog.schema.values import Moment, Write, is_series, moment_of
 from mlcat_ingest.catalog.store.patch import Patch, read_patch
 from mlcat_ingest.errors import CodecError, DefinitionError, InvalidUrnError
-from mlcat_ingest.metadata.aspects.assets import TEST_INFO
-from mlcat_ingest.metadata.aspects.common import IS_LATEST, VERSION_PROPERTIES
-from mlcat_ingest.metadata.aspects.governance import OWNERSHIP
+from mlcat_ingest.metadata.aspects import IS_LATEST, OWNERSHIP, TEST_INFO, VERSION_PROPERTIES
 from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.registry import (
     ASPECTS,

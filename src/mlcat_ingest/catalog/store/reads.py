@@ -23,7 +23,7 @@ from mlcat_ingest.catalog.schema.values import (
 )
 from mlcat_ingest.catalog.schema.virtual import DEFAULT_VERSION, DEFAULTED, default_aspect
 from mlcat_ingest.catalog.store.rows import distinct_chunks
-from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.aspects import STATUS
 from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.registry import key_aspect, key_aspect_name
 

@@ -44,7 +44,7 @@ from mlcat_ingest.catalog.store.reindex import rebuild
 from mlcat_ingest.core.resources import Pace
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.metadata.aspects.assets import DATA_PLATFORM_INFO
+from mlcat_ingest.metadata.aspects import DATA_PLATFORM_INFO
 from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.sql.database import migrate

@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection
 from mlcat_ingest.catalog.errors import AspectRefusedError, ComputedFieldError, InvalidProposalError
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.prepare import PreparedWrite
-from mlcat_ingest.metadata.aspects.common import (
+from mlcat_ingest.metadata.aspects import (
     IS_LATEST,
     STATUS,
     VERSION_PROPERTIES,

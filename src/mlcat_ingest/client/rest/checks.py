@@ -14,10 +14,17 @@ from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.client.rest.evaluate import NO_RESULTS
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import AspectRejectedError, MlcatError, RetryableError
-from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
-from mlcat_ingest.metadata.aspects.common import BROWSE_PATHS_V2, STATUS, SUB_TYPES
-from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS, INSTITUTIONAL_MEMORY, OWNERSHIP
-from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
+from mlcat_ingest.metadata.aspects import (
+    BROWSE_PATHS_V2,
+    GLOBAL_TAGS,
+    INSTITUTIONAL_MEMORY,
+    ML_MODEL_PROPERTIES,
+    OWNERSHIP,
+    STATUS,
+    SUB_TYPES,
+    TEST_INFO,
+    TEST_RESULTS,
+)
 from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NO_SUCH_VERSION, Proposal
 from mlcat_ingest.metadata.reserved import CHECK_KEY, MAX_REQUEST_ITEMS
 from mlcat_ingest.net.http import clock

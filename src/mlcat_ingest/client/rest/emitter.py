@@ -39,7 +39,7 @@ from mlcat_ingest.errors import (
     CodecError,
     InvalidUrnError,
 )
-from mlcat_ingest.metadata.aspects.common import IS_LATEST, VERSION_PROPERTIES
+from mlcat_ingest.metadata.aspects import IS_LATEST, VERSION_PROPERTIES
 from mlcat_ingest.metadata.codec import aspect_text, dumps, text_of
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_BYTES, MAX_REQUEST_ITEMS

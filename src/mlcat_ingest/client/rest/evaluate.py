@@ -19,7 +19,7 @@ from mlcat_ingest.client.rest.connection import Connection
 from mlcat_ingest.client.rest.responses import NO_SUCH_CALL, REFUSED_CONTENT
 from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import CatalogRequestError
-from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
+from mlcat_ingest.metadata.aspects import TEST_RESULTS
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.net.http import Reply

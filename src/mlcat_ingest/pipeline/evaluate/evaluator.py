@@ -16,8 +16,7 @@ from mlcat_ingest.client.evaluator import ClientEvaluator
 from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.core.text import json_or_none
 from mlcat_ingest.errors import AspectChangedError, RecipeError, SourceUnavailableError
-from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
-from mlcat_ingest.metadata.aspects.common import STATUS, VERSION_PROPERTIES
+from mlcat_ingest.metadata.aspects import STATUS, TEST_INFO, TEST_RESULTS, VERSION_PROPERTIES
 from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NOT_STORED, Aspect
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, TESTS_AT_TAG, TESTS_TAG
 from mlcat_ingest.metadata.urn import entity_type_of

@@ -16,7 +16,6 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from mlcat_ingest.metadata.aspects.declaration import fields
 from mlcat_ingest.metadata.codec import canonical_bytes
 from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.registry import ASPECTS
@@ -257,5 +256,5 @@ def _names_by_label() -> Mapping[str, tuple[str, str]]:
         _digest(f"{aspect}.{name}".encode())[:_LABEL_CHARS]: (aspect, name)
         for aspect, spec in ASPECTS.items()
         if spec.type is not None
-        for name in fields(spec.type)
+        for name in spec.type.fields
     }

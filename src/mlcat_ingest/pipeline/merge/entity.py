@@ -5,8 +5,7 @@ from typing import Literal, NamedTuple
 
 from mlcat_ingest.client.base import StoredAspect, StoredEntity
 from mlcat_ingest.metadata.aliases import with_sightings
-from mlcat_ingest.metadata.aspects.common import STATUS
-from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
+from mlcat_ingest.metadata.aspects import GLOBAL_TAGS, STATUS
 from mlcat_ingest.metadata.entries import keys_of
 from mlcat_ingest.metadata.identity import Writer, other_writer_note, same_store_note
 from mlcat_ingest.metadata.proposal import CUSTOM, Aspect, Entity, Note, Proposal, custom_properties

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from mlcat_ingest.client.base import StoredAspect
-from mlcat_ingest.metadata.aspects.common import IS_LATEST, VERSION_PROPERTIES
+from mlcat_ingest.metadata.aspects import IS_LATEST, VERSION_PROPERTIES
 from mlcat_ingest.metadata.entries import same_json
 from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NOT_STORED, Aspect, Proposal
 from mlcat_ingest.metadata.registry import KEY_ASPECTS

@@ -6,7 +6,7 @@ from urllib.parse import unquote
 
 from mlcat_ingest.client.base import StoredEntity
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.aspects import STATUS
 from mlcat_ingest.metadata.identity import is_another
 from mlcat_ingest.metadata.proposal import CUSTOM, Aspect, Entity, custom_properties
 from mlcat_ingest.metadata.reserved import SOURCE_KEY

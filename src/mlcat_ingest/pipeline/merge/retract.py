@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import Final
 
 from mlcat_ingest.client.base import StoredEntity
-from mlcat_ingest.metadata.aspects.assets import INCIDENTS_SUMMARY, TEST_RESULTS
-from mlcat_ingest.metadata.aspects.common import (
+from mlcat_ingest.metadata.aspects import (
     BROWSE_PATHS,
     BROWSE_PATHS_V2,
     DATA_PLATFORM_INSTANCE,
+    INCIDENTS_SUMMARY,
     STATUS,
+    TEST_RESULTS,
 )
 from mlcat_ingest.metadata.entries import map_keys, same_json
 from mlcat_ingest.metadata.identity import Writer, schema_hash

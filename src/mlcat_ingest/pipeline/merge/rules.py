@@ -5,12 +5,12 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Final, Self
 
-from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
-from mlcat_ingest.metadata.aspects.untyped import SCHEMA_METADATA
-from mlcat_ingest.metadata.entries import declared_fields, one_value_fields
+from mlcat_ingest.metadata.aspects import SCHEMA_METADATA, VERSION_PROPERTIES
+from mlcat_ingest.metadata.declaration import Items
+from mlcat_ingest.metadata.entries import one_value_fields
 from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Aspect, Entity
-from mlcat_ingest.metadata.registry import ASPECTS, implied_aspect
+from mlcat_ingest.metadata.registry import ASPECTS, declared_fields, implied_aspect
 from mlcat_ingest.pipeline.merge.applied import NOTHING
 from mlcat_ingest.recipe.model import Policy
 
@@ -78,13 +78,10 @@ def required_values(aspect_name: str) -> frozenset[str]:
     A required list is not among them, since it may be empty, unless it is one value.
     """
     return frozenset(
-        field.name
-        for field in declared_fields(aspect_name)
+        name
+        for name, field in declared_fields(aspect_name).items()
         if field.required
-        and (
-            getattr(field.hint, "__origin__", None) not in {list, dict}
-            or field.name in one_value_fields(aspect_name)
-        )
+        and (not isinstance(field.type, Items) or name in one_value_fields(aspect_name))
     )
 
 
@@ -101,6 +98,6 @@ def properties_aspect(entity_type: str) -> str:
     name = implied_aspect(entity_type) or ""
     if entity_type in BASE_IN_STATE:
         return name
-    if all(field.name != "customProperties" for field in declared_fields(name)):
+    if "customProperties" not in declared_fields(name):
         return ""
     return name

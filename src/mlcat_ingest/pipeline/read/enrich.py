@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from mlcat_ingest.metadata.aspects.assets import TAG_PROPERTIES
-from mlcat_ingest.metadata.aspects.governance import (
+from mlcat_ingest.metadata.aspects import (
     DOMAINS,
     GLOBAL_TAGS,
     GLOSSARY_TERMS,
     OWNERSHIP,
     STRUCTURED_PROPERTIES,
+    TAG_PROPERTIES,
 )
 from mlcat_ingest.metadata.card_sections import EMPTY_CARD, card_aspects
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note

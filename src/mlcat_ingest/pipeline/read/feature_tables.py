@@ -26,8 +26,11 @@ from mlcat_ingest.errors import (
     ProtocolMismatchError,
     RecipeError,
 )
-from mlcat_ingest.metadata.aspects.common import STATUS
-from mlcat_ingest.metadata.aspects.ml import ML_FEATURE_TABLE_PROPERTIES, ML_PRIMARY_KEY_PROPERTIES
+from mlcat_ingest.metadata.aspects import (
+    ML_FEATURE_TABLE_PROPERTIES,
+    ML_PRIMARY_KEY_PROPERTIES,
+    STATUS,
+)
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import (
     IF_VERSION_MATCH,

@@ -13,8 +13,7 @@ from typing import Final
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import InvalidUrnError, MlcatError
-from mlcat_ingest.metadata.aspects.common import STATUS
-from mlcat_ingest.metadata.aspects.ml import ML_MODEL_EVALUATION_DATA, ML_MODEL_TRAINING_DATA
+from mlcat_ingest.metadata.aspects import ML_MODEL_EVALUATION_DATA, ML_MODEL_TRAINING_DATA, STATUS
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS

@@ -18,7 +18,7 @@ from mlcat_ingest.links.rules import (
     resolve,
     verify,
 )
-from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
+from mlcat_ingest.metadata.aspects import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.proposal import Entity, Note
 from mlcat_ingest.metadata.reserved import (
     FEATURES_APPROXIMATE,

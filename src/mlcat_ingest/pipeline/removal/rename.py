@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from mlcat_ingest.client.base import Catalog, StoredEntity
-from mlcat_ingest.metadata.aspects.common import EDITABLE_ML_MODEL_GROUP_PROPERTIES, STATUS
+from mlcat_ingest.metadata.aspects import EDITABLE_ML_MODEL_GROUP_PROPERTIES, STATUS
 from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import CUSTOM, Aspect, Entity, custom_properties
 from mlcat_ingest.metadata.reserved import COPIED_TO, OWN_PREFIX, RENAMED_TO

@@ -12,7 +12,7 @@ from mlcat_ingest.client.base import CANNOT_ANSWER
 from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import CodecError, LimitError, StateUnavailableError
-from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.aspects import STATUS
 from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.labels import label_of, with_label
 from mlcat_ingest.metadata.proposal import Entity, custom_properties

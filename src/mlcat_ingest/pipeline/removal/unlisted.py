@@ -19,7 +19,7 @@ from mlcat_ingest.client.rest.capabilities import NEW_TYPES
 from mlcat_ingest.client.rest.search import SEARCHABLE
 from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import StateUnavailableError
-from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.aspects import STATUS
 from mlcat_ingest.metadata.identity import Writer, other_writer_note
 from mlcat_ingest.metadata.proposal import custom_properties
 from mlcat_ingest.metadata.reserved import COPIED_TO, MAX_REQUEST_ITEMS, SOURCE_KEY

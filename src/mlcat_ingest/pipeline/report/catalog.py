@@ -22,8 +22,8 @@ from mlcat_ingest.errors import (
     ProtocolMismatchError,
     RateLimitedError,
 )
-from mlcat_ingest.metadata.aspects.processes import DATAHUB_EXECUTION_REQUEST_INPUT
-from mlcat_ingest.metadata.aspects.untyped import (
+from mlcat_ingest.metadata.aspects import (
+    DATAHUB_EXECUTION_REQUEST_INPUT,
     DATAHUB_EXECUTION_REQUEST_RESULT,
     DATAHUB_INGESTION_SOURCE_INFO,
 )

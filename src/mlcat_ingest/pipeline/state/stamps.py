@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any
 
 from mlcat_ingest.client.base import CANNOT_ANSWER, StoredAspect, each_type, numbers_in, stamp_of
-from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
+from mlcat_ingest.metadata.aspects import VERSION_PROPERTIES
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of

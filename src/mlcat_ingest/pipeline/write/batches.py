@@ -7,7 +7,7 @@ from dataclasses import replace
 from mlcat_ingest.client.base import StoredEntity
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import LimitError
-from mlcat_ingest.metadata.aspects.common import (
+from mlcat_ingest.metadata.aspects import (
     EDITABLE_ML_MODEL_GROUP_PROPERTIES,
     VERSION_PROPERTIES,
 )

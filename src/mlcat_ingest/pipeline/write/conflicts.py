@@ -14,7 +14,7 @@ from typing import Final
 
 from mlcat_ingest.client.base import Catalog, StoredAspect, StoredEntity, each_type
 from mlcat_ingest.errors import AspectChangedError, CatalogUnavailableError, NotAuthorizedError
-from mlcat_ingest.metadata.aspects.common import (
+from mlcat_ingest.metadata.aspects import (
     EDITABLE_ML_MODEL_GROUP_PROPERTIES,
     EDITABLE_ML_MODEL_PROPERTIES,
     STATUS,

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 from mlcat_ingest.client.base import CANNOT_ANSWER, StoredEntity
 from mlcat_ingest.errors import CodecError
-from mlcat_ingest.metadata.aspects.assets import INCIDENT_INFO, INCIDENTS_SUMMARY
+from mlcat_ingest.metadata.aspects import INCIDENT_INFO, INCIDENTS_SUMMARY
 from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.reserved import CLAIMS, INCIDENT_PREFIX

@@ -20,7 +20,7 @@ from mlcat_ingest.client.rest.search import SEARCHABLE
 from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.core.resources import Closing
 from mlcat_ingest.core.text import plural
-from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.aspects import STATUS
 from mlcat_ingest.metadata.proposal import Entity, custom_properties
 from mlcat_ingest.metadata.registry import allows, key_aspect_name
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, SOURCE_KEY

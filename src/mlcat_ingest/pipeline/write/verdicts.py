@@ -11,13 +11,13 @@ from typing import Final
 
 from mlcat_ingest.client.base import CANNOT_ANSWER, Evaluation, StoredEntity
 from mlcat_ingest.errors import DefinitionError, MissingExtraError
-from mlcat_ingest.metadata.aspects.assets import (
+from mlcat_ingest.metadata.aspects import (
+    GLOBAL_TAGS,
     INCIDENT_INFO,
     INCIDENTS_SUMMARY,
     TAG_PROPERTIES,
     TEST_INFO,
 )
-from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.urn import build, encoded_bytes, entity_type_of

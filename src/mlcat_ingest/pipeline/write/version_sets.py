@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 from mlcat_ingest.client.base import CANNOT_ANSWER, StoredEntity
 from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import NotAuthorizedError
-from mlcat_ingest.metadata.aspects.common import (
+from mlcat_ingest.metadata.aspects import (
     IS_LATEST,
     STATUS,
     VERSION_PROPERTIES,

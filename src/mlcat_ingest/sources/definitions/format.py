@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
-from mlcat_ingest.metadata.aspects.ml import MLFeatureDataType
+from mlcat_ingest.metadata.aspects import MLFeatureDataType
 from mlcat_ingest.recipe.fields import PublicStr, RecipeModel
 from mlcat_ingest.recipe.values import urn_validator
 from mlcat_ingest.sources.datasets import Platform

@@ -9,17 +9,16 @@ from urllib.parse import quote
 from mlcat_ingest.core.redaction import redact_urls
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.links.index import FeatureIndex, FeatureSet
-from mlcat_ingest.metadata.aspects.common import (
+from mlcat_ingest.metadata.aspects import (
     BROWSE_PATHS_V2,
     DATA_PLATFORM_INSTANCE,
-    STATUS,
-    SUB_TYPES,
-)
-from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS, OWNERSHIP
-from mlcat_ingest.metadata.aspects.ml import (
+    GLOBAL_TAGS,
     ML_FEATURE_PROPERTIES,
     ML_FEATURE_TABLE_PROPERTIES,
     ML_PRIMARY_KEY_PROPERTIES,
+    OWNERSHIP,
+    STATUS,
+    SUB_TYPES,
     MLFeatureDataType,
 )
 from mlcat_ingest.metadata.naming import Name, Naming

@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.errors import CodecError
-from mlcat_ingest.metadata.aspects.ml import MLFeatureDataType
+from mlcat_ingest.metadata.aspects import MLFeatureDataType
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.metadata.reserved import TYPE_TAG

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MlcatError, NotAuthorizedError, ProtocolMismatchError
-from mlcat_ingest.metadata.aspects.ml import MLFeatureDataType
+from mlcat_ingest.metadata.aspects import MLFeatureDataType
 from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.metadata.reserved import TYPE_TAG
 from mlcat_ingest.metadata.urn import decoded_parts, entity_type_of

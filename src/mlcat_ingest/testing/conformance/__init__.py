@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from mlcat_ingest.client.base import Catalog, StoredAspect
 from mlcat_ingest.errors import AspectChangedError
-from mlcat_ingest.metadata.aspects.common import STATUS
-from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
+from mlcat_ingest.metadata.aspects import ML_MODEL_PROPERTIES, STATUS
 from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NO_SUCH_VERSION, NOT_STORED, Proposal
 from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import build, data_platform

@@ -5,7 +5,6 @@ import hashlib
 
 import pytest
 
-from mlcat_ingest.metadata.aspects.declaration import fields
 from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.pipeline.merge.applied import (
@@ -87,7 +86,7 @@ def test_no_two_declared_fields_have_one_label() -> None:
         (aspect, name)
         for aspect, spec in ASPECTS.items()
         if spec.type is not None
-        for name in fields(spec.type)
+        for name in spec.type.fields
     ]
     base = {aspect: {name: "" for of, name in named if of == aspect} for aspect, _ in named}
     assert "=" not in encode(base)

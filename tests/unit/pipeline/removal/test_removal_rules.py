@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.errors import CatalogRequestError, LimitError, StateUnavailableError
-from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.aspects import STATUS
 from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.context import RunContext

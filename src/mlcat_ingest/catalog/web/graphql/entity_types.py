@@ -28,27 +28,19 @@ from mlcat_ingest.catalog.web.graphql.resolvers import (
 )
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.aspects.ai import DOCUMENT_SETTINGS
-from mlcat_ingest.metadata.aspects.assets import (
-    DATA_PLATFORM_INFO,
-    DATASET_PROPERTIES,
-    INCIDENTS_SUMMARY,
-)
-from mlcat_ingest.metadata.aspects.common import (
+from mlcat_ingest.metadata.aspects import (
     BROWSE_PATHS_V2,
     CONTAINER,
+    DATA_PLATFORM_INFO,
     DATA_PLATFORM_INSTANCE,
-    SUB_TYPES,
-)
-from mlcat_ingest.metadata.aspects.governance import (
+    DATA_PROCESS_INSTANCE_PROPERTIES,
+    DATASET_PROPERTIES,
+    DOCUMENT_SETTINGS,
     DOMAINS,
     GLOBAL_TAGS,
-)
-from mlcat_ingest.metadata.aspects.processes import (
-    DATA_PROCESS_INSTANCE_PROPERTIES,
-)
-from mlcat_ingest.metadata.aspects.untyped import (
+    INCIDENTS_SUMMARY,
     SCHEMA_METADATA,
+    SUB_TYPES,
 )
 from mlcat_ingest.metadata.urn import KINDS as URN_KINDS
 from mlcat_ingest.metadata.urn import PREFIX, entity_type_of

@@ -48,12 +48,14 @@ from mlcat_ingest.catalog.web.graphql.resolvers import (
 )
 from mlcat_ingest.catalog.web.http import check_count
 from mlcat_ingest.core.clock import now_ms
-from mlcat_ingest.metadata.aspects.assets import INCIDENT_INFO, TAG_PROPERTIES
-from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES, VERSION_SET_PROPERTIES
-from mlcat_ingest.metadata.aspects.governance import (
+from mlcat_ingest.metadata.aspects import (
     GLOBAL_TAGS,
     GLOSSARY_TERMS,
+    INCIDENT_INFO,
     STRUCTURED_PROPERTIES,
+    TAG_PROPERTIES,
+    VERSION_PROPERTIES,
+    VERSION_SET_PROPERTIES,
 )
 from mlcat_ingest.metadata.registry import allows, key_aspect, key_aspect_name
 from mlcat_ingest.metadata.urn import PREFIX, entity_type_of

@@ -38,7 +38,7 @@ from mlcat_ingest.catalog.web.graphql.resolvers import (
     parts_of,
     selected_fields,
 )
-from mlcat_ingest.metadata.aspects.common import BROWSE_PATHS_V2, SUB_TYPES
+from mlcat_ingest.metadata.aspects import BROWSE_PATHS_V2, SUB_TYPES
 from mlcat_ingest.metadata.urn import PREFIX
 
 FACETS: Final[Mapping[str, str]] = {

@@ -21,6 +21,7 @@ from mlcat_ingest.catalog.web.http import (
 )
 from mlcat_ingest.catalog.web.rest import json_schema as js
 from mlcat_ingest.catalog.web.rest.proposals import read_parameters
+from mlcat_ingest.metadata.declaration import Record
 
 Method = TypeVar("Method", bound=Callable[..., object])
 
@@ -70,7 +71,7 @@ class Endpoint:
     answers: Mapping[int, Schema | None]
     refuses: tuple[int, ...] = ()
     parameters: tuple[Parameter, ...] = ()
-    body: Schema | type | None = None
+    body: Schema | Record | None = None
     action: str | None = None
     reads: bool = False
     handler: Handler = _unbound
@@ -98,7 +99,7 @@ class Endpoint:
         """Return the members of an action's body, else the parameters in the query."""
         if self.action is not None:
             given = request.json() if request.body else {}
-            if isinstance(self.body, type):
+            if isinstance(self.body, Record):
                 return read_parameters(self.action, self.body, given)
             return read_value(given, self.body or js.OBJECT)
         declared = {one.name: one.schema for one in self.parameters}
@@ -122,7 +123,7 @@ def action(
     path: str,
     name: str,
     *,
-    body: Schema | type,
+    body: Schema | Record,
     returns: Schema | None = None,
     refuses: tuple[int, ...] = (),
     reads: bool = False,

@@ -1,10 +1,10 @@
 """The vocabulary of the schemas that endpoints declare, and the schemas that several refer to."""
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, get_args, get_origin
+from typing import Any, Final
 
 from mlcat_ingest.catalog.web.http import Schema
-from mlcat_ingest.metadata.aspects.declaration import bare, fields, required_keys
+from mlcat_ingest.metadata.declaration import Items, Record, Type
 
 TEXT: Final[Schema] = {"type": "string"}
 FLAG: Final[Schema] = {"type": "boolean"}
@@ -31,20 +31,21 @@ def record(*required: str, **properties: Schema) -> Schema:
     return schema | ({"required": list(required)} if required else {})
 
 
-def schema_of(hint: object) -> Schema:
+def schema_of(type_: Type) -> Schema:
     """Return the schema of a declared record, or of the type of one of its fields."""
-    required = required_keys(hint)
-    if required is not None:
-        members = {name: schema_of(field.hint) for name, field in fields(hint).items()}
-        return record(*sorted(required), **members)
-    origin, of = get_origin(hint), get_args(hint)
-    if origin is Literal:
-        return {**TEXT, "enum": list(of)}
-    if origin is list:
-        return array(schema_of(bare(of[0])[0]))
-    if origin is dict:
-        return {**OBJECT, "additionalProperties": schema_of(of[1])}
-    return TEXT if hint is str else {}
+    match type_:
+        case Record():
+            members = {name: schema_of(field.type) for name, field in type_.fields.items()}
+            required = sorted(name for name, field in type_.fields.items() if field.required)
+            return record(*required, **members)
+        case tuple():
+            return {**TEXT, "enum": list(type_)}
+        case Items("list"):
+            return array(schema_of(type_.of))
+        case Items():
+            return {**OBJECT, "additionalProperties": schema_of(type_.of)}
+        case _:
+            return TEXT if type_ in {"string", "bytes"} else {}
 
 
 _TEXTS: Final[Schema] = {"type": "object", "additionalProperties": TEXT}

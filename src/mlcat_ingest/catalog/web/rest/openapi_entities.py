@@ -37,7 +37,7 @@ from mlcat_ingest.catalog.web.rest import json_schema as js
 from mlcat_ingest.catalog.web.rest.endpoint import Endpoint, Parameter, Resource
 from mlcat_ingest.catalog.web.rest.proposals import make_write, patch_of
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.aspects import STATUS
 from mlcat_ingest.metadata.codec import embedded
 from mlcat_ingest.metadata.registry import ASPECTS, ENTITY_TYPES, allows, key_aspect_name
 from mlcat_ingest.metadata.urn import PREFIX, entity_type_of, raw_parts

@@ -21,7 +21,7 @@ from mlcat_ingest.catalog.web.http import RequestContext, Schema, json_list
 from mlcat_ingest.catalog.web.rest import json_schema as js
 from mlcat_ingest.catalog.web.rest.endpoint import Resource, action
 from mlcat_ingest.catalog.web.rest.openapi_entities import entity_type_named
-from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
+from mlcat_ingest.metadata.aspects import TEST_INFO, TEST_RESULTS
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata_tests.evaluate import (

@@ -8,14 +8,14 @@ Source: `MetadataChangeProposal` and `GenericAspect` of DataHub's Rest.li `/aspe
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict, get_args
+from typing import Any, Final, get_args
 
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError
 from mlcat_ingest.catalog.schema.values import Change, Write
 from mlcat_ingest.catalog.web.http import json_object, json_type
 from mlcat_ingest.errors import CodecError, InvalidUrnError
-from mlcat_ingest.metadata.aspects.declaration import Bytes, required_keys
 from mlcat_ingest.metadata.codec import dumps, loads
+from mlcat_ingest.metadata.declaration import Field, Items, Record, Type
 from mlcat_ingest.metadata.registry import ASPECTS, ENTITY_TYPES, implied_aspect
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.metadata.validate import problems_of
@@ -29,46 +29,41 @@ _PATCH: Final = "application/json-patch+json"
 _RECORD_PREFIX: Final = "com.linkedin."
 
 
-class _GenericAspect(TypedDict, total=False):
-    """An aspect in its envelope: the bytes of its JSON text."""
-
-    value: Annotated[str, Bytes]
-    contentType: str
+def _record(name: str, *required: str, **types: Type) -> Record:
+    return Record(name, {key: Field(key, type_, key in required) for key, type_ in types.items()})
 
 
-# ruff: noqa: UP013 - `async` is a keyword
-MetadataChangeProposal = TypedDict(
+MetadataChangeProposal: Final = _record(
     "MetadataChangeProposal",
-    {
-        "entityType": str,
-        "entityUrn": str,
-        "changeType": Literal[
-            "UPSERT", "CREATE", "UPDATE", "DELETE", "PATCH", "RESTATE", "CREATE_ENTITY"
-        ],
-        "aspectName": str,
-        "aspect": _GenericAspect,
-        "headers": dict[str, str],
-        "systemMetadata": object,
-    },
-    total=False,
+    entityType="string",
+    entityUrn="string",
+    changeType=("UPSERT", "CREATE", "UPDATE", "DELETE", "PATCH", "RESTATE", "CREATE_ENTITY"),
+    aspectName="string",
+    # The bytes of its JSON text, in an envelope.
+    aspect=_record("GenericAspect", value="bytes", contentType="string"),
+    headers=Items("map", "string"),
+    systemMetadata="any",
 )
-OneProposal = TypedDict(
-    "OneProposal", {"proposal": MetadataChangeProposal, "async": NotRequired[str]}
+OneProposal: Final = _record(
+    "OneProposal", "proposal", proposal=MetadataChangeProposal, **{"async": "string"}
 )
-ManyProposals = TypedDict(
-    "ManyProposals", {"proposals": list[MetadataChangeProposal], "async": NotRequired[str]}
+ManyProposals: Final = _record(
+    "ManyProposals",
+    "proposals",
+    proposals=Items("list", MetadataChangeProposal),
+    **{"async": "string"},
 )
 
 
-def read_parameters(method: str, record: type, given: Any) -> Mapping[str, Any]:
+def read_parameters(method: str, record: Record, given: Any) -> Mapping[str, Any]:
     """Return the parameters of an action, which `record` declares.
 
     Raises:
         BadRequestError: one is missing, or has another JSON type; the sentence names it.
     """
     parameters = json_object(given)
-    for name in required_keys(record) or ():
-        if name not in parameters:
+    for name, field in record.fields.items():
+        if field.required and name not in parameters:
             raise BadRequestError(f"Parameter '{name}' is required")
     problems = problems_of(record, parameters)
     if problems:

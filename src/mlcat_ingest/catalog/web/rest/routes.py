@@ -41,6 +41,7 @@ from mlcat_ingest.catalog.web.rest.openapi_entities import (
 )
 from mlcat_ingest.catalog.web.rest.operations import MetadataTests, Operations
 from mlcat_ingest.catalog.web.rest.search import SearchReads
+from mlcat_ingest.metadata.declaration import Record
 
 PATH: Final = "/openapi.json"
 
@@ -113,7 +114,7 @@ def _entry(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     if parameters:
         entry["parameters"] = parameters
     bodies = [
-        js.schema_of(row.body) if isinstance(row.body, type) else row.body
+        js.schema_of(row.body) if isinstance(row.body, Record) else row.body
         for row in endpoints
         if row.body is not None
     ]

@@ -8,7 +8,7 @@ from mlcat_ingest.catalog.schema.tables import edge
 from mlcat_ingest.catalog.store import history
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.lists import referrers, value_of
-from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
+from mlcat_ingest.metadata.aspects import VERSION_PROPERTIES
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.passport import Kept, KeptVersion, Passport, passport, writer_text
 

@@ -34,8 +34,7 @@ from mlcat_ingest.catalog.web.ui.text import (
 )
 from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.core.text import plural
-from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
-from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.aspects import STATUS, TEST_RESULTS
 from mlcat_ingest.metadata.urn import PREFIX
 
 PATH: Final = "/changes"

@@ -20,7 +20,7 @@ from mlcat_ingest.catalog.web.ui.text import (
     moment,
 )
 from mlcat_ingest.core.paging import chunks
-from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
+from mlcat_ingest.metadata.aspects import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.mlflow_keys import RUN_STATUS
 
 STATUS: Final = "status"

@@ -25,8 +25,13 @@ from mlcat_ingest.catalog.web.ui.lists import Aspects, names_of, urns_named, val
 from mlcat_ingest.catalog.web.ui.text import entity_type, scalar, web_address
 from mlcat_ingest.errors import CodecError, MlcatError
 from mlcat_ingest.metadata import urn as urns
-from mlcat_ingest.metadata.aspects import governance
-from mlcat_ingest.metadata.aspects.assets import TAG_PROPERTIES
+from mlcat_ingest.metadata.aspects import (
+    DEPRECATION,
+    GLOBAL_TAGS,
+    INSTITUTIONAL_MEMORY,
+    OWNERSHIP,
+    TAG_PROPERTIES,
+)
 from mlcat_ingest.metadata.card_sections import (
     CARD_FIELDS,
     USERS,
@@ -42,11 +47,11 @@ from mlcat_ingest.metadata.registry import allows, key_aspect
 _CONFLICT: Final = "Another user changed this meanwhile. Save again to replace their text."
 _LISTS: Final[Mapping[str, tuple[str, Callable[..., Edit]]]] = {
     "tags": (
-        governance.GLOBAL_TAGS,
-        lambda urn: edits.remove_labels(governance.GLOBAL_TAGS, [urn]),
+        GLOBAL_TAGS,
+        lambda urn: edits.remove_labels(GLOBAL_TAGS, [urn]),
     ),
-    "owners": (governance.OWNERSHIP, lambda urn, kind: edits.remove_owners([urn], kind)),
-    "links": (governance.INSTITUTIONAL_MEMORY, edits.remove_link),
+    "owners": (OWNERSHIP, lambda urn, kind: edits.remove_owners([urn], kind)),
+    "links": (INSTITUTIONAL_MEMORY, edits.remove_link),
 }
 """The lists of the form: their aspects, and what makes the edit that removes an entry."""
 
@@ -70,7 +75,7 @@ def _text_aspects(urn: str) -> dict[str, str]:
     """
     described = edits.description_aspect(urn)
     texts = {"description": described} if described else {}
-    texts |= {"note": governance.DEPRECATION} | {aspect: aspect for aspect in CARD_FIELDS}
+    texts |= {"note": DEPRECATION} | {aspect: aspect for aspect in CARD_FIELDS}
     return {name: aspect for name, aspect in texts.items() if allows(entity_type(urn), aspect)}
 
 
@@ -102,7 +107,7 @@ def edit_form(
     for name, aspect in _text_aspects(urn).items():
         stored |= _texts_in(name, value_of(aspects, aspect))
         stored[f"{name}_version"] = _stamp(aspects.get(aspect))
-    if value_of(aspects, governance.DEPRECATION).get("deprecated"):
+    if value_of(aspects, DEPRECATION).get("deprecated"):
         stored["deprecated"] = "on"
     conflicts = [name for name, problem in problems.items() if problem == _CONFLICT]
     texts = stored if sent is None else _typed(store, urn, sent, stored, conflicts)
@@ -145,7 +150,7 @@ def _typed(
         was = _texts_in(name, former)
         texts |= {field: stored[field] for field in was if texts.get(field) == was[field]}
     if "note" in conflicts:
-        before, _ = _shown(store, urn, governance.DEPRECATION, sent.get("note_version", ""))
+        before, _ = _shown(store, urn, DEPRECATION, sent.get("note_version", ""))
         if bool(before.get("deprecated")) is ("deprecated" in sent):
             texts.pop("deprecated", None)
             if "deprecated" in stored:
@@ -295,7 +300,7 @@ def _new_tag(text: str) -> Edit:
     urn = text if text.startswith(f"{urns.PREFIX}tag:") else urns.build("tag", text)
     name = {"name": key_aspect(urn)[1]["name"]}
     made = Write(urn, TAG_PROPERTIES, name, "CREATE_ENTITY", skip_if_exists=True)
-    return replace(edits.add_labels(governance.GLOBAL_TAGS, [urn]), first=made)
+    return replace(edits.add_labels(GLOBAL_TAGS, [urn]), first=made)
 
 
 def _new_owner(text: str, kind: str) -> Edit:

@@ -56,15 +56,16 @@ from mlcat_ingest.catalog.web.ui.text import (
     stamp,
 )
 from mlcat_ingest.core.text import json_or_none, plural
-from mlcat_ingest.metadata.aspects.assets import (
+from mlcat_ingest.metadata.aspects import (
+    DATA_PLATFORM_INSTANCE,
+    DEPRECATION,
+    DOCUMENTATION,
     INCIDENT_INFO,
     INCIDENTS_SUMMARY,
+    ML_MODEL_PROPERTIES,
     TEST_INFO,
     TEST_RESULTS,
 )
-from mlcat_ingest.metadata.aspects.common import DATA_PLATFORM_INSTANCE
-from mlcat_ingest.metadata.aspects.governance import DEPRECATION, DOCUMENTATION
-from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.mlflow_keys import ALIASES, PARENT_RUN, PARENT_RUN_NAME
 from mlcat_ingest.metadata.passport import Passport
 

@@ -44,23 +44,21 @@ from mlcat_ingest.catalog.web.ui.text import (
     web_address,
 )
 from mlcat_ingest.core.text import in_words, json_or_none
-from mlcat_ingest.metadata.aspects.ai import SERVICE_DEFINITION
-from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
-from mlcat_ingest.metadata.aspects.common import (
+from mlcat_ingest.metadata.aspects import (
     BROWSE_PATHS_V2,
-    STATUS,
-    SUB_TYPES,
-    VERSION_PROPERTIES,
-)
-from mlcat_ingest.metadata.aspects.governance import INSTITUTIONAL_MEMORY
-from mlcat_ingest.metadata.aspects.ml import (
+    INSTITUTIONAL_MEMORY,
     ML_MODEL_EVALUATION_DATA,
     ML_MODEL_PROPERTIES,
     ML_MODEL_TRAINING_DATA,
+    ML_TRAINING_RUN_PROPERTIES,
+    SCHEMA_METADATA,
+    SERVICE_DEFINITION,
     SOURCE_CODE,
+    STATUS,
+    SUB_TYPES,
+    TEST_RESULTS,
+    VERSION_PROPERTIES,
 )
-from mlcat_ingest.metadata.aspects.processes import ML_TRAINING_RUN_PROPERTIES
-from mlcat_ingest.metadata.aspects.untyped import SCHEMA_METADATA
 from mlcat_ingest.metadata.labels import name_in
 from mlcat_ingest.metadata.mlflow_keys import (
     COMMIT_TAGS,

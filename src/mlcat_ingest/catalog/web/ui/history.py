@@ -15,9 +15,7 @@ from mlcat_ingest.catalog.web.ui.lists import PAGE_ROWS, Pager, names_of, pager
 from mlcat_ingest.catalog.web.ui.text import entity_href, moment
 from mlcat_ingest.core.text import cut, in_words, json_or_none
 from mlcat_ingest.metadata.aliases import decode
-from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
-from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
-from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
+from mlcat_ingest.metadata.aspects import GLOBAL_TAGS, TEST_RESULTS, VERSION_PROPERTIES
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.diff import AspectDiff, Sign, diff_aspect, value_beside, value_text
 from mlcat_ingest.metadata.proposal import custom_properties

@@ -41,8 +41,8 @@ from mlcat_ingest.catalog.web.ui.text import (
     scalar,
 )
 from mlcat_ingest.core.text import cut, json_or_none
-from mlcat_ingest.metadata.aspects.processes import DATAHUB_EXECUTION_REQUEST_INPUT
-from mlcat_ingest.metadata.aspects.untyped import (
+from mlcat_ingest.metadata.aspects import (
+    DATAHUB_EXECUTION_REQUEST_INPUT,
     DATAHUB_EXECUTION_REQUEST_RESULT,
     DATAHUB_INGESTION_SOURCE_INFO,
 )

@@ -33,8 +33,7 @@ from mlcat_ingest.catalog.web.ui.lists import (
     rows_of,
 )
 from mlcat_ingest.catalog.web.ui.text import entity_href, entity_type, kind_name
-from mlcat_ingest.metadata.aspects.common import SUB_TYPES
-from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
+from mlcat_ingest.metadata.aspects import ML_MODEL_PROPERTIES, SUB_TYPES
 from mlcat_ingest.metadata.mlflow_keys import RUN_MODEL, VERSIONS
 
 HOPS: Final = 8

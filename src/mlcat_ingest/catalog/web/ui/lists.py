@@ -37,14 +37,14 @@ from mlcat_ingest.catalog.web.ui.text import (
     subtype_name,
 )
 from mlcat_ingest.core.text import json_or_none
-from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
-from mlcat_ingest.metadata.aspects.common import (
+from mlcat_ingest.metadata.aspects import (
     BROWSE_PATHS_V2,
+    DATAHUB_EXECUTION_REQUEST_INPUT,
     STATUS,
     SUB_TYPES,
+    TEST_RESULTS,
     VERSION_SET_PROPERTIES,
 )
-from mlcat_ingest.metadata.aspects.processes import DATAHUB_EXECUTION_REQUEST_INPUT
 from mlcat_ingest.metadata.mlflow_keys import (
     ALIASES,
     PARENT_RUN,

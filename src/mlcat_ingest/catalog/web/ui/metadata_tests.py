@@ -18,7 +18,7 @@ from mlcat_ingest.catalog.web.ui.facts import Piece
 from mlcat_ingest.catalog.web.ui.lists import KIND, NAME, ListColumn, Listing, names_of, rows_of
 from mlcat_ingest.catalog.web.ui.text import entity_href, entity_type, kind_name
 from mlcat_ingest.errors import DefinitionError, MissingExtraError
-from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
+from mlcat_ingest.metadata.aspects import TEST_INFO, TEST_RESULTS
 from mlcat_ingest.metadata.registry import ASPECTS, ENTITY_TYPES, allows
 from mlcat_ingest.metadata_tests.definition import (
     FIELDS_DESCRIBED,

@@ -60,7 +60,7 @@ from mlcat_ingest.catalog.web.ui.lists import (
 )
 from mlcat_ingest.catalog.web.ui.text import entity_href
 from mlcat_ingest.core.paging import chunks
-from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS, OWNERSHIP
+from mlcat_ingest.metadata.aspects import GLOBAL_TAGS, OWNERSHIP
 
 EXPORTS: Final = {"csv": "text/csv", "json": "application/json"}
 """Formats of an export, with their media types."""

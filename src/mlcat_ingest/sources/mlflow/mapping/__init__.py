@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from mlcat_ingest.errors import RecordError
-from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.aspects import STATUS
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.mlflow.mapping.assets import map_agent, map_asset
 from mlcat_ingest.sources.mlflow.mapping.datasets import map_dataset

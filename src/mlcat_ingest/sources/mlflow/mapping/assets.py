@@ -9,14 +9,22 @@ from typing import Any, Final
 from mlcat_ingest.core.redaction import MASK, redact_secrets
 from mlcat_ingest.core.text import compact_json, plural, whole_characters
 from mlcat_ingest.errors import RecordError
-from mlcat_ingest.metadata.aspects import ai
-from mlcat_ingest.metadata.aspects.common import (
+from mlcat_ingest.metadata.aspects import (
+    AGENT_SKILL_INFO,
+    AI_AGENT_DEPENDENCIES,
+    AI_AGENT_INFO,
+    API_PROPERTIES,
     BROWSE_PATHS_V2,
     DATA_PLATFORM_INSTANCE,
+    DOCUMENT_INFO,
+    GLOBAL_TAGS,
+    MCP_SERVER_PROPERTIES,
+    OWNERSHIP,
+    SERVICE_DEFINITION,
+    SERVICE_PROPERTIES,
     STATUS,
     SUB_TYPES,
 )
-from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS, OWNERSHIP
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.urn import build
 from mlcat_ingest.sources.mlflow.mapping import properties
@@ -60,10 +68,10 @@ def map_asset(record: JoinedAsset) -> list[Entity]:
         tools = list(_tools(scope, asset))
         kind, aspects = SubType.MCP_SERVER, _service(record, tools, truncator)
     elif asset.kind == SKILL:
-        kind, aspects = None, {ai.AGENT_SKILL_INFO: _skill(record, truncator)}
+        kind, aspects = None, {AGENT_SKILL_INFO: _skill(record, truncator)}
         tags += _skill_tags(asset, truncator)
     else:
-        kind, aspects = SubType.PROMPT, {ai.DOCUMENT_INFO: _document(record, truncator)}
+        kind, aspects = SubType.PROMPT, {DOCUMENT_INFO: _document(record, truncator)}
         if (path := properties.browse_path(scope)) is not None:
             aspects[BROWSE_PATHS_V2] = path
     tagged: Aspect = {GLOBAL_TAGS: {"tags": [{"tag": tag.urn} for tag in tags]}}
@@ -86,8 +94,8 @@ def map_agent(record: JoinedAgent) -> list[Entity]:
     aspects = {
         **_first_aspects(scope, user, None),
         STATUS: properties.REMOVED if removed else properties.ACTIVE,
-        ai.AI_AGENT_DEPENDENCIES: {field: list(urns) for field, urns in record.uses.items()},
-        ai.AI_AGENT_INFO: {
+        AI_AGENT_DEPENDENCIES: {field: list(urns) for field, urns in record.uses.items()},
+        AI_AGENT_INFO: {
             "name": truncator.text(model.name or model.model_id, "name"),
             "description": truncator.description(model.tags.get(NOTE_TAG)),
             "source": {"type": "EXTERNAL"},
@@ -117,7 +125,7 @@ def _tools(scope: WorkspaceScope, asset: Asset) -> Iterator[Entity]:
         named = {"name": truncator.text(tool.name, "name"), "description": described}
         first = _first_aspects(scope, asset.user_id, SubType.MCP_TOOL)
         urn = scope.asset(asset.kind, asset.name, tool.name).urn
-        yield Entity(urn, {**first, ai.API_PROPERTIES: named}, notes=tuple(truncator.notes))
+        yield Entity(urn, {**first, API_PROPERTIES: named}, notes=tuple(truncator.notes))
 
 
 def _service(
@@ -144,9 +152,9 @@ def _service(
         "apis": [tool.urn for tool in tools],
     }
     return {
-        ai.MCP_SERVER_PROPERTIES: _connection(asset, definition),
-        ai.SERVICE_DEFINITION: _definition(asset, definition, truncator),
-        ai.SERVICE_PROPERTIES: truncate_aspect(service, truncator),
+        MCP_SERVER_PROPERTIES: _connection(asset, definition),
+        SERVICE_DEFINITION: _definition(asset, definition, truncator),
+        SERVICE_PROPERTIES: truncate_aspect(service, truncator),
     }
 
 

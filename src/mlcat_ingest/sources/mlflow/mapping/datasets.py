@@ -13,9 +13,12 @@ from typing import Any, Final
 
 from mlcat_ingest.core.redaction import redact_tree, redact_urls
 from mlcat_ingest.core.text import compact_json, json_or_none, whole_characters
-from mlcat_ingest.metadata.aspects.assets import DATASET_PROPERTIES
-from mlcat_ingest.metadata.aspects.ml import ML_MODEL_EVALUATION_DATA, ML_MODEL_TRAINING_DATA
-from mlcat_ingest.metadata.aspects.untyped import SCHEMA_METADATA
+from mlcat_ingest.metadata.aspects import (
+    DATASET_PROPERTIES,
+    ML_MODEL_EVALUATION_DATA,
+    ML_MODEL_TRAINING_DATA,
+    SCHEMA_METADATA,
+)
 from mlcat_ingest.metadata.identity import schema_hash
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.reserved import DESCRIBED_BY, SOURCE_KEY

@@ -12,7 +12,7 @@ from mlcat_ingest.links.rules import (
     UsedDataset,
     feast_tags,
 )
-from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
+from mlcat_ingest.metadata.aspects import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.reserved import FEATURES_TAG
 from mlcat_ingest.sources.mlflow.mapping.datasets import dataset_name, is_evaluation, json_object

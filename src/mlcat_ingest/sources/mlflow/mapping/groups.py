@@ -7,9 +7,13 @@ from typing import Any, Final
 from mlcat_ingest.core.text import compact_json, whole_characters
 from mlcat_ingest.errors import InvalidUrnError, RecordError
 from mlcat_ingest.metadata.aliases import encode
-from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
-from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS, OWNERSHIP
-from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES, ML_MODEL_PROPERTIES
+from mlcat_ingest.metadata.aspects import (
+    GLOBAL_TAGS,
+    ML_MODEL_GROUP_PROPERTIES,
+    ML_MODEL_PROPERTIES,
+    OWNERSHIP,
+    VERSION_PROPERTIES,
+)
 from mlcat_ingest.metadata.naming import datahub_guid
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.metadata.reserved import ALIAS_LOG

@@ -6,9 +6,13 @@ from typing import Any, Final
 
 from mlcat_ingest.core.text import compact_json
 from mlcat_ingest.errors import RecordError
-from mlcat_ingest.metadata.aspects.common import SUB_TYPES
-from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS, OWNERSHIP
-from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES, SOURCE_CODE
+from mlcat_ingest.metadata.aspects import (
+    GLOBAL_TAGS,
+    ML_MODEL_PROPERTIES,
+    OWNERSHIP,
+    SOURCE_CODE,
+    SUB_TYPES,
+)
 from mlcat_ingest.metadata.mlflow_keys import COMMIT_TAGS
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.sources.mlflow.mapping.datasets import NO_DATASETS, dataset_facts

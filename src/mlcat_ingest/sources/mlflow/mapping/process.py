@@ -12,13 +12,15 @@ from typing import Any, Final
 
 from mlcat_ingest.core.text import whole_characters
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.aspects.assets import CONTAINER_PROPERTIES
-from mlcat_ingest.metadata.aspects.common import CONTAINER, DATA_PLATFORM_INSTANCE, SUB_TYPES
-from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
-from mlcat_ingest.metadata.aspects.processes import (
+from mlcat_ingest.metadata.aspects import (
+    CONTAINER,
+    CONTAINER_PROPERTIES,
+    DATA_PLATFORM_INSTANCE,
     DATA_PROCESS_INSTANCE_INPUT,
     DATA_PROCESS_INSTANCE_PROPERTIES,
+    ML_MODEL_PROPERTIES,
     ML_TRAINING_RUN_PROPERTIES,
+    SUB_TYPES,
 )
 from mlcat_ingest.metadata.naming import datahub_guid
 from mlcat_ingest.metadata.proposal import Aspect, Entity

@@ -7,12 +7,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from mlcat_ingest.metadata.aspects.assets import TAG_PROPERTIES
-from mlcat_ingest.metadata.aspects.common import (
+from mlcat_ingest.metadata.aspects import (
     BROWSE_PATHS_V2,
     DATA_PLATFORM_INSTANCE,
     STATUS,
     SUB_TYPES,
+    TAG_PROPERTIES,
 )
 from mlcat_ingest.metadata.naming import Name
 from mlcat_ingest.metadata.proposal import Aspect, Entity

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
 from mlcat_ingest.core.text import compact_json
-from mlcat_ingest.metadata.aspects.ml import MLFeatureDataType
+from mlcat_ingest.metadata.aspects import MLFeatureDataType
 from mlcat_ingest.metadata.card_sections import card_aspects, is_read, sections_of
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.sources.definitions.tables import Feature, FeatureScope, FeatureTable, map_table

@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.metadata.aspects import ai
+from mlcat_ingest.metadata.aspects import (
+    DOCUMENT_INFO,
+    MCP_SERVER_PROPERTIES,
+    SERVICE_DEFINITION,
+    SERVICE_PROPERTIES,
+)
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.mlflow.mapping.assets import map_asset
@@ -25,21 +30,21 @@ def mapped(definition: dict[str, Any]) -> Entity:
 @pytest.mark.parametrize("headers", [7, {"X-Tenant": "acme"}, ["X-Tenant"], None])
 def test_headers_that_are_no_list_of_objects_are_none(headers: Any) -> None:
     remote = {"type": "sse", "url": "https://h/x", "headers": headers}
-    connection = mapped({"remotes": [remote]}).aspects[ai.MCP_SERVER_PROPERTIES]
+    connection = mapped({"remotes": [remote]}).aspects[MCP_SERVER_PROPERTIES]
     assert connection == {"url": "https://h/x", "transport": "SSE", "customHeaders": {}}
 
 
 def test_a_definition_that_fits_into_no_proposal_is_left_out_with_a_note() -> None:
     data = hashlib.shake_256(b"").hexdigest(5_000_000)
     entity = mapped({"_meta": {"data": data}})
-    assert not any(entity.aspects[ai.SERVICE_DEFINITION].values())
+    assert not any(entity.aspects[SERVICE_DEFINITION].values())
     assert [note.kind for note in entity.notes] == ["truncated"]
 
 
 def test_a_prompt_names_no_more_models_than_a_proposal_takes() -> None:
     urns = tuple(SCOPE.naming.model(f"{number:032}").urn for number in range(10_001))
     entity = map_asset(JoinedAsset(SCOPE, Asset(PROMPT, "greet"), urns))[-1]
-    document = entity.aspects[ai.DOCUMENT_INFO]
+    document = entity.aspects[DOCUMENT_INFO]
     assert len(document["relatedAssets"]) == 10_000
     assert document["customProperties"]["mlflow.left_out"] == "1 of 10001 related models"
     assert [note.kind for note in entity.notes] == ["truncated"]
@@ -64,6 +69,6 @@ def test_a_tag_of_a_version_hides_none_of_the_asset(kind: str) -> None:
     versions = (AssetVersion("1", tags={"team": "a"}),)
     asset = Asset(kind, "a", tags={"version.team": "b"}, versions=versions)
     aspects = map_asset(JoinedAsset(SCOPE, asset))[-1].aspects
-    name = ai.SERVICE_PROPERTIES if kind == MCP_SERVER else ai.DOCUMENT_INFO
+    name = SERVICE_PROPERTIES if kind == MCP_SERVER else DOCUMENT_INFO
     custom = aspects[name]["customProperties"]
     assert (custom["version.team"], custom["tag.version.team"]) == ("b", "a")
