@@ -31,6 +31,7 @@ class KnownEntities:
     """What state knows of a partition, and what it is asked to remember."""
 
     renamed: Sequence[str] = ()
+    listed: Sequence[str] = ()
     unlisted: Sequence[str] = ()
     absent: list[str] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
@@ -40,8 +41,9 @@ class KnownEntities:
     counted: int = 0
     earlier: Sequence[str] = ()
 
-    def urns(self, _: object, *, listed: bool = True) -> Iterable[str]:
-        yield from () if listed else self.unlisted
+    def urns(self, _: object, *, listed: bool = True, clean: bool = False) -> Iterable[str]:
+        del clean
+        yield from self.listed if listed else self.unlisted
         if self.fails and not listed:
             raise StateUnavailableError("the disk is gone")
 
@@ -88,6 +90,7 @@ class World:
     copied: list[tuple[str, str]] = field(default_factory=list)
     renamed_back: Sequence[tuple[str, str]] = ()
     next_pass: list[str] = field(default_factory=list)
+    unfound: list[str] = field(default_factory=list)
     refused: Sequence[str] = ()
     remembers: bool = True
     complete: bool = True
@@ -152,6 +155,7 @@ class World:
             entities = list(removal.after(source, [] if self.named else [part]))
             assert not self.copied, "what is not hidden yet may be edited"
             removal.copy_moved()
+        self.unfound = [*removal.unfound(part)]
         self.next_pass = removal.next_pass
         assert all(one.aspects[STATUS] == {"removed": True} for one in entities)
         whole = [one.urn for one in entities if one.aspects.keys() != {STATUS}]
@@ -341,6 +345,15 @@ def test_where_the_catalog_cannot_be_searched_state_has_to_do(world: World) -> N
     world.sink.search_error = CatalogRequestError("no search", status=404)
     world.known.unlisted, world.known.count = [B], 3
     assert world.remove() == [B]
+
+
+def test_a_search_lacks_what_it_does_not_find_unless_it_failed(world: World) -> None:
+    world.known.listed = [A, C]
+    world.remove()
+    assert world.unfound == [C]
+    world.sink.search_error = CatalogRequestError("no search", status=404)
+    world.remove()
+    assert world.unfound == []
 
 
 def test_the_limit_is_a_share_of_what_state_knows_where_nothing_can_be_searched() -> None:

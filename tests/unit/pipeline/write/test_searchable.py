@@ -9,7 +9,6 @@ from typing import Any, Literal
 import pytest
 
 from mlcat_ingest.client.base import CatalogFacts, StoredAspect
-from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.pipeline.flow import Cancellation
 from mlcat_ingest.pipeline.report.report import EntityCounts
@@ -101,9 +100,8 @@ def terms(*names: str) -> Aspect:
     return {"terms": [{"urn": f"urn:li:glossaryTerm:{one}"} for one in names], "auditStamp": stamp}
 
 
-@pytest.mark.parametrize("error", [None, ProtocolMismatchError("no search")])
 def test_what_a_search_may_lack_is_read_by_key_and_status(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: ProtocolMismatchError | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[set[str]] = []
     read_many = FakeSink.read_many
@@ -113,11 +111,10 @@ def test_what_a_search_may_lack_is_read_by_key_and_status(
         return read_many(self, urns, aspects)
 
     monkeypatch.setattr(FakeSink, "read_many", read)
-    sink = Searched(place="fake://catalog", search_error=error)
+    sink = Searched(place="fake://catalog")
     sink.not_indexed = [LOST]
     Recipe(Server(), f"sqlite:///{tmp_path}/state.db", sink).ingest()
-    # A search that failed lacks nothing that is known.
-    assert ({"mlModelGroupKey", "status"} in asked) == (error is None)
+    assert {"mlModelGroupKey", "status"} in asked
 
 
 def test_an_entity_of_others_whose_write_is_refused_is_none_that_a_search_lacks(
