@@ -48,12 +48,13 @@ EXAMPLES = (BLOCK, *first_column("write"), *in_words("A backslash, or quotes"), 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     with closing(open_store(tmp_path_factory.mktemp("catalog") / "c.db")) as opened:
-        wine = {"name": "wine", "created": {"time": 1_750_000_000_000}}
+        time = {"time": 1_750_000_000_000}
+        wine = {"name": "wine", "created": time, "lastModified": time}
         put(opened, model("wine"), mlModelProperties=wine)
         churn = put(
             opened,
             group("churn"),
-            mlModelGroupProperties={"name": "churn", "created": {"time": 1_750_000_000_000}},
+            mlModelGroupProperties={"name": "churn", "created": time},
         )
         for at, auc in enumerate((0.85, 0.9, 0.95)):
             put(

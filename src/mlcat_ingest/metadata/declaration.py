@@ -54,7 +54,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Record:
+class RecordType:
     """An object, by the fields that it may have; of a union exactly one is there."""
 
     name: str
@@ -62,7 +62,7 @@ class Record:
     is_union: bool = False
 
 
-Type: TypeAlias = str | tuple[str, ...] | Items | Record
+Type: TypeAlias = str | tuple[str, ...] | Items | RecordType
 """A scalar by its name in DataHub's model or `any`, the values of an enumeration, or parts."""
 
 
@@ -131,7 +131,7 @@ class AspectSpec:
     edge_fields: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def type(self) -> Record | None:
+    def type(self) -> RecordType | None:
         """Its record, None where its value is kept whole."""
         return record_named(self.record) if self.typed else None
 
@@ -175,7 +175,7 @@ def aspect(name: str, *, typed: bool = True, **facts: Unpack[_AspectFacts]) -> s
     return name
 
 
-class _Row(NamedTuple):
+class _FieldRow(NamedTuple):
     """A field of a record: a row of `records.csv`.
 
     Its type is a scalar or a record; `list` or `map` is before a type, `union` before several,
@@ -202,8 +202,8 @@ def _lines() -> Mapping[str, list[str]]:
     return {name: [*group] for name, group in groupby(lines, lambda line: line.partition(",")[0])}
 
 
-def _rows(record: str) -> Iterator[_Row]:
-    return starmap(_Row, csv.reader(_lines().get(record, ())))
+def _rows(record: str) -> Iterator[_FieldRow]:
+    return starmap(_FieldRow, csv.reader(_lines().get(record, ())))
 
 
 _SCALARS: Final = frozenset({"string", "bytes", "boolean", "int", "long", "float", "double"})
@@ -235,12 +235,12 @@ def choices(record: str, name: str) -> tuple[str, ...]:
 
 
 @cache
-def record_named(name: str) -> Record:
+def record_named(name: str) -> RecordType:
     """Return a record of DataHub's model, by its name on the wire."""
-    return Record(name, {row.field: _field(row) for row in _rows(name)})
+    return RecordType(name, {row.field: _field(row) for row in _rows(name)})
 
 
-def _field(row: _Row) -> Field:
+def _field(row: _FieldRow) -> Field:
     place, urns, edge = f"{row.record}.{row.field}", None, None
     if row.relationship:
         kinds = frozenset(row.destinations.split())
@@ -264,7 +264,7 @@ def _type(words: list[str]) -> Type:
         case "enum":
             return tuple(of)
         case "union":
-            return Record("", {name: Field(name, _type([name])) for name in of}, is_union=True)
+            return RecordType("", {name: Field(name, _type([name])) for name in of}, is_union=True)
         case "one":
             return replace(record_named(of[0]), is_union=True)
         case _ if kind in _lines():
@@ -275,21 +275,21 @@ def _type(words: list[str]) -> Type:
 
 
 @cache
-def _edge_fields(record: Record) -> tuple[tuple[str, Edge | None, Record | None], ...]:
+def _edge_fields(record: RecordType) -> tuple[tuple[str, Edge | None, RecordType | None], ...]:
     """Return the fields of `record` with edges: each with one, or with a record that has some."""
-    found: list[tuple[str, Edge | None, Record | None]] = []
+    found: list[tuple[str, Edge | None, RecordType | None]] = []
     for member in record.fields.values():
         if member.edge is not None:
             found.append((member.name, member.edge, None))
         nested = member.type
         if isinstance(nested, Items) and nested.kind == "list":
             nested = nested.of
-        if isinstance(nested, Record) and _edge_fields(nested):
+        if isinstance(nested, RecordType) and _edge_fields(nested):
             found.append((member.name, None, nested))
     return tuple(found)
 
 
-def edges_of(record: Record, value: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+def edges_of(record: RecordType, value: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """Yield the relationship and the URN of each edge in a value of `record`."""
     for name, edge, nested in _edge_fields(record):
         for item in _items(value.get(name)):
@@ -304,7 +304,7 @@ def edges_of(record: Record, value: Mapping[str, object]) -> Iterator[tuple[str,
                 )
 
 
-def declared_edges(record: Record) -> Iterator[Edge]:
+def declared_edges(record: RecordType) -> Iterator[Edge]:
     """Yield the edges that `record` declares, those of nested records included."""
     for _, edge, nested in _edge_fields(record):
         if edge is not None:

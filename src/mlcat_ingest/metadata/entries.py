@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import canonical, canonical_bytes
-from mlcat_ingest.metadata.declaration import ATTRIBUTION, Record
+from mlcat_ingest.metadata.declaration import ATTRIBUTION, RecordType
 from mlcat_ingest.metadata.registry import ASPECTS, declared_fields
 from mlcat_ingest.metadata.reserved import OWN_PREFIX, is_own
 
@@ -24,7 +24,7 @@ def single_fields(aspect_name: str) -> frozenset[str]:
     declared = (
         name
         for name, field in declared_fields(aspect_name).items()
-        if isinstance(field.type, Record)
+        if isinstance(field.type, RecordType)
     )
     return one_value_fields(aspect_name).union(declared)
 

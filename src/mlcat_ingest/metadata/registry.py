@@ -16,7 +16,7 @@ import mlcat_ingest.metadata.aspects  # noqa: F401 - it declares aspects
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.codec import JsonObject
-from mlcat_ingest.metadata.declaration import SCHEMA, AspectSpec, Field, Record, edges_of
+from mlcat_ingest.metadata.declaration import SCHEMA, AspectSpec, Field, RecordType, edges_of
 from mlcat_ingest.metadata.urn import check, entity_type_of
 
 ASPECTS: Final[Mapping[str, AspectSpec]] = MappingProxyType(SCHEMA)
@@ -113,7 +113,7 @@ def key_aspect(urn: str) -> tuple[str, dict[str, str]]:
     return name, dict(zip(names, parts, strict=True))
 
 
-def record_of(aspect_name: str) -> Record | None:
+def record_of(aspect_name: str) -> RecordType | None:
     """Return the record of an aspect, None where there is none or its value is kept whole."""
     spec = ASPECTS.get(aspect_name)
     return None if spec is None else spec.type

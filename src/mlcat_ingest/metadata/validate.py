@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.declaration import Edge, Field, Items, Record, Type
+from mlcat_ingest.metadata.declaration import Edge, Field, Items, RecordType, Type
 from mlcat_ingest.metadata.registry import ASPECTS, allows
 from mlcat_ingest.metadata.urn import KINDS, MAX_URN_BYTES, check, entity_type_of
 
@@ -81,7 +81,7 @@ def adjusted_aspect(
     return cast("Mapping[str, Any]", _adjust(value, record)), []
 
 
-def problems_of(record: Record, value: object) -> list[AspectProblem]:
+def problems_of(record: RecordType, value: object) -> list[AspectProblem]:
     """Return what is wrong with a record that is no aspect, but its required fields left out."""
     return [problem for problem in _record(record)(value) or [] if _refuses(problem)]
 
@@ -102,7 +102,7 @@ def _refuses(problem: AspectProblem) -> bool:
 
 
 @cache
-def _record(record: Record, edge: Edge | None = None) -> _Check:
+def _record(record: RecordType, edge: Edge | None = None) -> _Check:
     """Return the check of a record; `edge` says what the URN in its field `edge.at` must be."""
     declared = record.fields.values()
     checks = {field.name: _compile(field, edge) for field in declared}
@@ -165,9 +165,9 @@ def _compile(field: Field, outer: Edge | None) -> _Check:
 
 def _of_type(type_: Type, urns: frozenset[str] | None, edge: Edge | None) -> _Check:
     match type_:
-        case Record(is_union=True):
+        case RecordType(is_union=True):
             return _union(type_.fields.keys(), _record(type_))
-        case Record():
+        case RecordType():
             return _record(type_, edge if edge is not None and edge.at else None)
         case tuple():
             return _enum(frozenset(type_))
@@ -339,7 +339,7 @@ def _shorten(text: str) -> str:
 def _adjust(value: Any, type_: Type) -> Any:
     """Return a valid value without unknown fields, and with whole numbers where there are such."""
     match type_:
-        case Record():
+        case RecordType():
             known = type_.fields
             return {key: _adjust(value[key], known[key].type) for key in value if key in known}
         case Items("list"):

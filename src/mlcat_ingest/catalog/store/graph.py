@@ -29,7 +29,7 @@ from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.declaration import (
     Edge,
     Items,
-    Record,
+    RecordType,
     Type,
     declared_edges,
     record_named,
@@ -310,7 +310,7 @@ def without_reference(aspect: str, value: Mapping[str, Any], urn: str) -> dict[s
     return None if left is _GONE else left
 
 
-def _record(record: Record, value: Mapping[str, Any], urn: str, outer: Edge | None) -> Any:
+def _record(record: RecordType, value: Mapping[str, Any], urn: str, outer: Edge | None) -> Any:
     """Return a record without `urn`, or `_GONE`; `outer` says which of its fields is the edge."""
     left = dict(value)
     for part in record.fields.values():
@@ -335,6 +335,6 @@ def _value(type_: Type, edge: Edge | None, value: Any, urn: str, *, refers: bool
     if isinstance(value, list) and isinstance(type_, Items):
         cleaned = (_value(type_.of, edge, entry, urn, refers=refers) for entry in value)
         return [kept for kept in cleaned if kept is not _GONE]
-    if isinstance(value, dict) and isinstance(type_, Record):
+    if isinstance(value, dict) and isinstance(type_, RecordType):
         return _record(type_, value, urn, edge)
     return value

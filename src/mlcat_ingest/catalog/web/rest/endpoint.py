@@ -21,7 +21,7 @@ from mlcat_ingest.catalog.web.http import (
 )
 from mlcat_ingest.catalog.web.rest import json_schema as js
 from mlcat_ingest.catalog.web.rest.proposals import read_parameters
-from mlcat_ingest.metadata.declaration import Record
+from mlcat_ingest.metadata.declaration import RecordType
 
 Method = TypeVar("Method", bound=Callable[..., object])
 
@@ -71,7 +71,7 @@ class Endpoint:
     answers: Mapping[int, Schema | None]
     refuses: tuple[int, ...] = ()
     parameters: tuple[Parameter, ...] = ()
-    body: Schema | Record | None = None
+    body: Schema | RecordType | None = None
     action: str | None = None
     reads: bool = False
     handler: Handler = _unbound
@@ -99,7 +99,7 @@ class Endpoint:
         """Return the members of an action's body, else the parameters in the query."""
         if self.action is not None:
             given = request.json() if request.body else {}
-            if isinstance(self.body, Record):
+            if isinstance(self.body, RecordType):
                 return read_parameters(self.action, self.body, given)
             return read_value(given, self.body or js.OBJECT)
         declared = {one.name: one.schema for one in self.parameters}
@@ -123,7 +123,7 @@ def action(
     path: str,
     name: str,
     *,
-    body: Schema | Record,
+    body: Schema | RecordType,
     returns: Schema | None = None,
     refuses: tuple[int, ...] = (),
     reads: bool = False,

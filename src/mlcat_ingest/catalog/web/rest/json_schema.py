@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mlcat_ingest.catalog.web.http import Schema
-from mlcat_ingest.metadata.declaration import Items, Record, Type
+from mlcat_ingest.metadata.declaration import Items, RecordType, Type
 
 TEXT: Final[Schema] = {"type": "string"}
 FLAG: Final[Schema] = {"type": "boolean"}
@@ -34,7 +34,7 @@ def record(*required: str, **properties: Schema) -> Schema:
 def schema_of(type_: Type) -> Schema:
     """Return the schema of a declared record, or of the type of one of its fields."""
     match type_:
-        case Record():
+        case RecordType():
             members = {name: schema_of(field.type) for name, field in type_.fields.items()}
             required = sorted(name for name, field in type_.fields.items() if field.required)
             return record(*required, **members)

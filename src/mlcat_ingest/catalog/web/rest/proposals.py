@@ -15,7 +15,7 @@ from mlcat_ingest.catalog.schema.values import Change, Write
 from mlcat_ingest.catalog.web.http import json_object, json_type
 from mlcat_ingest.errors import CodecError, InvalidUrnError
 from mlcat_ingest.metadata.codec import dumps, loads
-from mlcat_ingest.metadata.declaration import Field, Items, Record, Type
+from mlcat_ingest.metadata.declaration import Field, Items, RecordType, Type
 from mlcat_ingest.metadata.registry import ASPECTS, ENTITY_TYPES, implied_aspect
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.metadata.validate import problems_of
@@ -29,8 +29,10 @@ _PATCH: Final = "application/json-patch+json"
 _RECORD_PREFIX: Final = "com.linkedin."
 
 
-def _record(name: str, *required: str, **types: Type) -> Record:
-    return Record(name, {key: Field(key, type_, key in required) for key, type_ in types.items()})
+def _record(name: str, *required: str, **types: Type) -> RecordType:
+    return RecordType(
+        name, {key: Field(key, type_, key in required) for key, type_ in types.items()}
+    )
 
 
 MetadataChangeProposal: Final = _record(
@@ -55,7 +57,7 @@ ManyProposals: Final = _record(
 )
 
 
-def read_parameters(method: str, record: Record, given: Any) -> Mapping[str, Any]:
+def read_parameters(method: str, record: RecordType, given: Any) -> Mapping[str, Any]:
     """Return the parameters of an action, which `record` declares.
 
     Raises:

@@ -41,7 +41,7 @@ from mlcat_ingest.catalog.web.rest.openapi_entities import (
 )
 from mlcat_ingest.catalog.web.rest.operations import MetadataTests, Operations
 from mlcat_ingest.catalog.web.rest.search import SearchReads
-from mlcat_ingest.metadata.declaration import Record
+from mlcat_ingest.metadata.declaration import RecordType
 
 PATH: Final = "/openapi.json"
 
@@ -114,7 +114,7 @@ def _entry(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     if parameters:
         entry["parameters"] = parameters
     bodies = [
-        js.schema_of(row.body) if isinstance(row.body, Record) else row.body
+        js.schema_of(row.body) if isinstance(row.body, RecordType) else row.body
         for row in endpoints
         if row.body is not None
     ]
