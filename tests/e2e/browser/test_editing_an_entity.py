@@ -74,7 +74,7 @@ def test_an_entity_is_edited_by_keyboard_alone_and_without_scripts(
         keys.press("Enter")  # opens what is of the card
         keys.press("Tab")
         keys.type("Rank leads")
-        for _ in range(13):
+        for _ in range(14):
             keys.press("Tab")
         keys.press("Enter")
         expect(page.get_by_role("region", name="Description")).to_have_text("By jane.")
