@@ -258,6 +258,11 @@ class CatalogFacts:
     index: Literal["current", "behind"] | None = None
     group_page: str = ""
 
+    @property
+    def first_batch_size(self) -> int:
+        """Proposals in the first write requests of a run at most."""
+        return min(MAX_REQUEST_ITEMS, self.batch_size)
+
 
 class Catalog(Reads, Protocol):
     """A catalog. Nothing is contacted before `open`; safe to use from several threads after it.

@@ -86,15 +86,12 @@ _HEADINGS: Final[Mapping[_CardField, Sequence[str]]] = {
 }  # fmt: skip
 
 CARD_FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
-    **{
-        aspect: {
-            field: next(place.part for place in _HEADINGS if place[:2] == (aspect, field))
-            for field in fields
-        }
-        for aspect, fields in EMPTY_CARD.items()
-    },
-    ML_MODEL_METRICS: {"performanceMeasures": ""},
-}
+    aspect: {
+        field: next(place.part for place in _HEADINGS if place[:2] == (aspect, field))
+        for field in fields
+    }
+    for aspect, fields in EMPTY_CARD.items()
+} | {ML_MODEL_METRICS: {"performanceMeasures": ""}}
 """The fields that people write, by aspect, with the part of their records, empty for none.
 
 No section of a card chooses metrics; people do in the catalog.

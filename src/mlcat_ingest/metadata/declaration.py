@@ -152,7 +152,7 @@ def _read_schema() -> Iterator[AspectSpec]:
 
 
 SCHEMA: Final = {spec.name: spec for spec in _read_schema()}
-"""Name to aspect, with what the modules imported so far declare; `registry.ASPECTS` has all."""
+"""Name to aspect; what `aspects` declares is in it once that is imported, as `registry` does."""
 
 
 class _AspectFacts(TypedDict, total=False):

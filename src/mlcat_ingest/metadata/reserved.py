@@ -88,7 +88,8 @@ TYPE_TAG: Final = "mlcat.type"
 """The tag of a field, or parameter of a feature, with its data type, such as COUNT."""
 
 MAX_REQUEST_ITEMS: Final = 200
-"""Most URNs in one request to the catalog, and proposals, as DataHub's own clients hold it."""
+"""Most URNs in one request to the catalog, and proposals in the first ones of a run, as DataHub's
+own clients hold it."""
 
 MAX_PROPOSALS: Final = 1_000
 """Most proposals in one request to a catalog that answers fast."""

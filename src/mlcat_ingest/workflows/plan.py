@@ -155,5 +155,4 @@ def make_plan(
     store = PlanStore()
     planned = PlannedCatalog(sink, store, on_read)
     run = PipelineRun(sources, planned, options, lambda context, _: PlannedDelivery(store, context))
-    size = min(MAX_REQUEST_ITEMS, sink.facts.batch_size)
-    return Plan(run.execute(progress), store, size, run.next_removals)
+    return Plan(run.execute(progress), store, sink.facts.first_batch_size, run.next_removals)

@@ -25,7 +25,6 @@ from mlcat_ingest.errors import (
 from mlcat_ingest.metadata.entries import same_json
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.registry import KEY_ASPECTS
-from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.net.session import TIMEOUTS
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity
@@ -107,7 +106,7 @@ class Delivery:
         self._merge = merge
         self._conflicts = ConflictGuard(context, merge)
         self._read_back = ReadBack(context)
-        self.batch_size = self._first_size = min(MAX_REQUEST_ITEMS, context.sink.facts.batch_size)
+        self.batch_size = context.sink.facts.first_batch_size
 
     def deliver(self, batch: Sequence[MergedEntity]) -> list[Outcome]:
         """Write `batch` and return what became of each entity, in no particular order.
@@ -173,7 +172,8 @@ class Delivery:
         """
         retries: list[MergedEntity] = []
         conflicted: list[MergedEntity] = []
-        most = self.batch_size if attempt == 1 else self._first_size >> (attempt - 1)
+        first = self._context.sink.facts.first_batch_size
+        most = self.batch_size if attempt == 1 else first >> (attempt - 1)
         for part in _split(waiting, max(1, min(most, self.batch_size))):
             started_s = time.monotonic()
             try:
