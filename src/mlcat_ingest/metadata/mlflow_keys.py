@@ -35,6 +35,9 @@ LOGGED_MODELS: Final = "mlflow.logged_models"
 MODEL_ID: Final = "mlflow.model_id"
 """Custom property: the id of the logged model of MLflow 3 that a run made, or a version is of."""
 
+OF_LOGGED_MODEL: Final = "logged model "
+"""Stands in the description of a metric before the id of the logged model, if only that has it."""
+
 MODEL_FLAVORS: Final = "mlflow.model_flavors"
 """Custom property: the flavors of the models that were made, between commas."""
 

@@ -4,7 +4,7 @@ import csv
 import re
 import zlib
 from base64 import b64decode
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import chain, starmap
@@ -66,8 +66,8 @@ from mlcat_ingest.metadata.mlflow_keys import (
     FRAMEWORK_VERSIONS,
     LOGGED_MODELS,
     MODEL_FLAVORS,
-    MODEL_ID,
     MODEL_SIZE_BYTES,
+    OF_LOGGED_MODEL,
     PARENT_RUN,
     PARENT_RUN_ID,
     PARENT_RUN_NAME,
@@ -106,6 +106,7 @@ _RUN_PAGE: Final = re.compile(
     r"(https?://[^#]*/#/)experiments/([^/?#]+)/runs/([^/?#]+)(?:\?([^#]*))?", re.IGNORECASE
 )
 
+_OF_MODEL: Final = re.compile(rf"(?:step -?\d+, )?{OF_LOGGED_MODEL}([^,]+)")
 _FIRST: Final = (
     *("Alias", "Status", "Duration", "Commit", "Trained on", "Evaluated on", "Datasets", "MLflow"),
 )
@@ -224,7 +225,7 @@ def overview(store: Store, urn: str, aspects: Aspects, properties: Mapping[str, 
         if name.startswith(_EARLIER)
     ]
     older = {name: scalar(one) for name, one in (training.get("hyperParameters") or {}).items()}
-    metrics = (name for name, _ in _named_values(training, "trainingMetrics"))
+    metrics = training.get("trainingMetrics") or ()
     columns = _objects(value_of(aspects, SCHEMA_METADATA).get("fields"))
     schema = _table(
         "Schema", ({key: in_words(one.get(at)) for key, at in _COLUMN} for one in columns)
@@ -232,7 +233,7 @@ def overview(store: Store, urn: str, aspects: Aspects, properties: Mapping[str, 
     return Overview(
         facts=facts_of(store, urn, aspects, properties),
         metrics=_metrics(store, urn, training),
-        curves=dict(_curves(page, metrics, custom)) if page else {},
+        curves=dict(_curves(page, metrics)) if page else {},
         tables=[table for table in (*_tables(custom, page), schema) if table.rows],
         parameters=sorted({**older, **dict(_named_values(training, "hyperParams"))}.items()),
         custom=[text for text in shown if not text[0].startswith((*_MLFLOW, OWN_PREFIX))],
@@ -372,12 +373,8 @@ def _is_tabled(name: str, text: str) -> bool:
 
 
 class _RunPage(NamedTuple):
-    """The page of a run in MLflow, in parts of its address as they are written there.
+    """The page of a run in MLflow, in parts of its address as they are written there."""
 
-    `metrics` are the names that the catalog has of the run.
-    """
-
-    metrics: Collection[str]
     base: str
     experiment: str
     run: str
@@ -412,24 +409,19 @@ def _run_page(store: Store, properties: Mapping[str, Any]) -> _RunPage | None:
         stored = store.get_many([run], {ML_MODEL_PROPERTIES}).get(run, {})
         properties = properties_of(run, stored)
     found = _RUN_PAGE.fullmatch(web_address(properties.get("externalUrl")) or "")
-    metrics = dict(_named_values(properties, "trainingMetrics"))
-    return _RunPage(metrics, *found.groups(default="")) if found else None
+    return _RunPage(*found.groups(default="")) if found else None
 
 
-def _curves(
-    page: _RunPage, metrics: Iterable[str], custom: Mapping[str, str]
-) -> Iterator[tuple[str, Piece]]:
+def _curves(page: _RunPage, metrics: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Piece]]:
     """Yield where MLflow shows more of each metric: its curve, or the logged model that has it.
 
-    A metric of a logged model is called `<model>/<metric>` in the run that made several. MLflow has
-    no curve of it, and shows an empty one for the run.
+    Of a metric of a logged model that the run did not log, or not by that name, MLflow shows an
+    empty curve.
     """
-    made = _objects(json_or_none(custom.get(LOGGED_MODELS)))
-    labels = {scalar(one.get(key)): scalar(one.get("id")) for one in made for key in ("name", "id")}
-    for name in metrics:
-        label = name.partition("/")[0]
-        model = labels.get(label) if name in page.metrics else custom.get(MODEL_ID)
-        href = page.model(model) if model else page.curve(name)
+    for metric in metrics:
+        name = scalar(metric.get("name"))
+        model = _OF_MODEL.match(scalar(metric.get("description")))
+        href = page.model(model[1]) if model else page.curve(name)
         yield name, Piece("model" if model else "curve", href, outside=True)
 
 

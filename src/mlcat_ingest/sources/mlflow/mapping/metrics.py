@@ -7,6 +7,7 @@ from math import isnan, nan
 from operator import lt
 from typing import Any, Final, NamedTuple, TypeVar
 
+from mlcat_ingest.metadata.mlflow_keys import OF_LOGGED_MODEL
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder, source_name
 from mlcat_ingest.sources.mlflow.mapping.text import Truncator, are_unchanged, number_texts
@@ -35,7 +36,8 @@ def training_metrics(record: JoinedRun, custom: PropertiesBuilder) -> Sequence[E
     A metric of a logged model is called `<metric>` where the run made one model and has none of
     that name, and `<model>/<metric>` where it made several, another run logged the metric, or the
     run has another value of the same step; one that was logged on several datasets gets the prefix
-    `<dataset>/`.
+    `<dataset>/`. The description of one that this run did not log, or not by that name, tells the
+    logged model: the run has no curve of it.
     """
     run, system_metrics = record.run, record.scope.options.system_metrics
     models = {key: _as_logged(model, run, custom) for key, model in record.models.items()}
@@ -126,15 +128,17 @@ def _entries(metrics: Sequence[Metric], custom: PropertiesBuilder) -> list[Entry
     texts = number_texts([metric.value for metric in metrics])
     entries = []
     for name, value, metric in zip(names, texts, metrics, strict=True):
-        _, _, time_ms, step, _, dataset, digest, _ = metric
+        _, _, time_ms, step, model_id, dataset, digest, _ = metric
         entry: Entry = {"name": name, "value": value}
         if time_ms is not None and truncator.time_ms(time_ms, "metric") is not None:
             entry["createdAt"] = time_ms
-        text = None if step is None else f"step {step}"
+        text = "" if step is None else f"step {step}"
+        if model_id:
+            text = f"{text}{text and ', '}{OF_LOGGED_MODEL}{model_id}"
         if dataset:
             named = f"dataset {dataset} ({digest})" if digest else f"dataset {dataset}"
-            text = truncator.text(f"{text}, {named}" if text else named, "dataset of a metric")
-        if text is not None:
+            text = truncator.text(f"{text}{text and ', '}{named}", "dataset of a metric")
+        if text:
             entry["description"] = text
         entries.append(entry)
     return entries
@@ -143,9 +147,15 @@ def _entries(metrics: Sequence[Metric], custom: PropertiesBuilder) -> list[Entry
 def _unique_names(
     run: Run | None, metrics: Sequence[Metric], models: Mapping[str, LoggedModel], *, system: bool
 ) -> list[Metric]:
-    """Return a run's own metrics and those of its models under names of their own, sorted."""
-    own = _last_of((metric.key, metric) for metric in metrics)
-    outputs = [*models] if run is None else [output.model_id for output in run.model_outputs]
+    """Return a run's own metrics and those of its models under names of their own, sorted.
+
+    Only those have a `model_id` that the run has no curve of; without one, it is the models'.
+    """
+    own = _last_of((metric.key, metric._replace(model_id=None)) for metric in metrics)
+    if run is None:
+        outputs, run_ids = [*models], {None, *(one.source_run_id for one in models.values())}
+    else:
+        outputs, run_ids = [one.model_id for one in run.model_outputs], {None, run.run_id}
     logged = [
         (
             _ModelMetric(
@@ -169,16 +179,17 @@ def _unique_names(
         name = f"{key.dataset}/{key.key}" if is_apart else key.key
         of_run = own.get(name) if len(labels) == 1 and not is_apart else None
         if of_run is not None and metric.recency == of_run.recency:
-            result[name] = metric  # the model's tells its dataset
+            result[name] = metric._replace(model_id=None)  # the model's tells its dataset
             continue
         is_earlier = of_run is not None and (metric.step or 0) < (of_run.step or 0)
-        if is_earlier and metric.run_id in {None, run and run.run_id}:
+        if is_earlier and metric.run_id in run_ids:
             continue
         if len(labels) > 1 or of_run is not None:
             name = f"{labels[key.model_id]}/{name}"
         if name in result:
             name = free_name(f"{name} ({key.digest or key.model_id})", result)
-        result[name] = metric
+        has_curve = name == key.key and metric.run_id in run_ids
+        result[name] = metric._replace(model_id=None if has_curve else key.model_id)
     named = [(name, result[name]) for name in sorted(result)]
     return [one if one.key == name else one._replace(key=name) for name, one in named]
 

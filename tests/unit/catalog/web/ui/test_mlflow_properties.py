@@ -249,38 +249,35 @@ def test_a_metric_of_a_run_and_of_its_versions_leads_to_its_curve(store: Store) 
 
 def test_a_metric_that_only_a_logged_model_has_leads_to_its_page(store: Store) -> None:
     """MLflow shows an empty chart for a metric that the run does not have."""
-    made = [{"id": "m-1", "name": "rf"}, {"id": "m-2", "name": "rf 2"}, {"id": "m-3"}]
-    names = ["auc", "val/auc", "rf/auc", "rf 2/train/auc", "m-3/auc"]
+    texts = {
+        "auc": "step 0",
+        "val/auc": "step 0, dataset logged model m-1",
+        "rf/auc": "step -1, logged model m-1",
+        "eval/train/auc": "logged model m/2, dataset eval (1f)",
+    }
+    metrics = [{"name": name, "value": "1", "description": text} for name, text in texts.items()]
     put(
         store,
         model("run"),
-        mlModelProperties={
-            "externalUrl": f"{RUN_PAGE}?workspace=a",
-            "trainingMetrics": [{"name": name, "value": "1"} for name in names],
-            "customProperties": {"mlflow.logged_models": json.dumps(made)},
-        },
+        mlModelProperties={"externalUrl": f"{RUN_PAGE}?workspace=a", "trainingMetrics": metrics},
     )
     put(
         store,
         model("version"),
         mlModelProperties={
-            "trainingMetrics": [{"name": name, "value": "1"} for name in ("auc", "eval_auc")],
-            "customProperties": {"mlflow.run_model": model("run"), "mlflow.model_id": "m-2"},
+            "trainingMetrics": metrics,
+            "customProperties": {"mlflow.run_model": model("run")},
         },
     )
-
-    def shown(name: str) -> dict[str, str]:
-        links = page(store, at(model(name))).links
-        return {text.split(" of ")[1]: href for href, text in links.items() if " of " in text}
-
     models = "https://mlflow.example/base/#/experiments/1/models"
-    assert {name: href for name, href in shown("run").items() if href.startswith(models)} == {
-        "rf/auc in MLflow": f"{models}/m-1?workspace=a",
-        "rf 2/train/auc in MLflow": f"{models}/m-2?workspace=a",
-        "m-3/auc in MLflow": f"{models}/m-3?workspace=a",
-    }
-    assert shown("version")["eval_auc in MLflow"] == f"{models}/m-2?workspace=a"
-    assert "/#/metric?" in shown("version")["auc in MLflow"]
+    for name in ("run", "version"):
+        links = page(store, at(model(name))).links
+        assert {text: href for href, text in links.items() if href.startswith(models)} == {
+            "model of rf/auc in MLflow": f"{models}/m-1?workspace=a",
+            "model of eval/train/auc in MLflow": f"{models}/m%2F2?workspace=a",
+        }
+        curves = [text for href, text in links.items() if "/#/metric?" in href]
+        assert curves == ["curve of auc in MLflow", "curve of val/auc in MLflow"]
 
 
 @pytest.mark.parametrize(

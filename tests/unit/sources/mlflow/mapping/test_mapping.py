@@ -7,7 +7,12 @@ import pytest
 from mlcat_ingest.errors import InvalidUrnError, RecordError
 from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.sources.mlflow.mapping import map_record
-from mlcat_ingest.sources.mlflow.mapping.metrics import free_name, hyper_params, training_metrics
+from mlcat_ingest.sources.mlflow.mapping.metrics import (
+    free_name,
+    hyper_params,
+    model_metrics,
+    training_metrics,
+)
 from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder
 from mlcat_ingest.sources.mlflow.mapping.text import Truncator
 from mlcat_ingest.sources.mlflow.values.joined import (
@@ -142,6 +147,29 @@ def test_a_runs_own_metric_has_the_value_that_the_run_has(
     model = LoggedModel("m-1", "1", "a", "READY", metrics=(of_model,))
     run = a_run(RUN_ID, metrics=(LAST,), model_outputs=(ModelOutput("m-1"),))
     assert metrics_of(run, model) == found
+
+
+@pytest.mark.parametrize(
+    ("of_model", "name", "text"),
+    [
+        (Metric("f1", 0.6, 20, 2, run_id=RUN_ID), "f1", "step 2"),
+        (Metric("f1", 0.6, 20, 2, run_id=OTHER), "f1", "step 2, logged model m-1"),
+        (Metric("f1", 0.6, run_id=OTHER, dataset_name="d"), "f1", "logged model m-1, dataset d"),
+        (Metric("f1", 0.6, run_id=OTHER), "f1", "logged model m-1"),
+        (Metric("acc", 0.6, 5, 9, run_id=RUN_ID), "a/acc", "step 9, logged model m-1"),
+        (LAST._replace(run_id=RUN_ID, dataset_name="d"), "acc", "step 9, dataset d"),
+    ],
+)
+def test_a_metric_without_a_curve_in_its_run_names_the_logged_model(
+    of_model: Metric, name: str, text: str
+) -> None:
+    model = LoggedModel("m-1", "1", "a", "READY", metrics=(of_model,), source_run_id=RUN_ID)
+    run = a_run(RUN_ID, metrics=(LAST,), model_outputs=(ModelOutput("m-1"),))
+    record = JoinedRun(SCOPE, run, None, models={"m-1": model})
+    found = training_metrics(record, PropertiesBuilder(Truncator()))
+    assert [entry["description"] for entry in found if entry["name"] == name] == [text]
+    [of_version] = model_metrics(model, PropertiesBuilder(Truncator()))
+    assert ("logged model m-1" in of_version["description"]) == (of_model.run_id == OTHER)
 
 
 def test_the_last_value_is_that_of_the_greatest_step_then_time_then_value() -> None:
