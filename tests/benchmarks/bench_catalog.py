@@ -9,18 +9,21 @@ to a cost, and beside each figure the budget it is held to.
 """
 
 import argparse
+import html
 import http.client
 import json
+import re
 import shutil
 import sys
 import tempfile
 import time
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.catalog_entities import VOCABULARY, Aspect, mixed, run, small, word, words
@@ -36,6 +39,7 @@ BATCH = 200
 FILL_BATCH = 2_000
 MEMBERS = 1_000
 PAGE_METRICS = 30
+ALIKE = 12
 
 MODEL_QUERY = """query ($urn: String!) { mlModel(urn: $urn) { name description
   properties { description version type mlFeatures groups { urn name } } } }"""
@@ -244,6 +248,34 @@ def pages(chosen: Chosen) -> Iterator[Figure]:
         for name, addresses in kinds.items():
             spent = (cpu_ms(server, [("GET", at, b"")] * times, chosen) for at in addresses)
             yield Figure(f"page: {name}, CPU", max(spent), "ms", "≤ 200")
+        times_ms = sorted(crawl(server))
+        yield Figure("pages in a crawl", len(times_ms), "pages")
+        yield Figure("crawl, median", times_ms[len(times_ms) // 2], "ms a page", "≤ 25")
+        yield Figure("crawl, 99 of 100", times_ms[len(times_ms) * 99 // 100], "ms a page", "≤ 150")
+
+
+def crawl(server: Server) -> Iterator[float]:
+    """Follow the links of pages from the first one; yield how long each page took, in ms.
+
+    Of addresses that differ in names and values only, `ALIKE` are opened; downloads are no pages.
+    """
+    waiting, known, alike = deque(["/"]), {"/"}, Counter[tuple[str, ...]]()
+    with closing(http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=300)) as line:
+        while waiting:
+            started = time.perf_counter()
+            line.request("GET", waiting.popleft())
+            answer = line.getresponse()
+            content = answer.read().decode()
+            yield 1000 * (time.perf_counter() - started)
+            if answer.status >= 500:
+                raise RuntimeError(f"a page was answered with {answer.status}: {content[:500]}")
+            for href in map(html.unescape, re.findall(r'href="(/[^"#]*)', content)):
+                parts = urlsplit(href)
+                named = unquote(parts.path).split("(")[0], *sorted(dict(parse_qsl(parts.query)))
+                if href not in known and "export" not in named and alike[named] < ALIKE:
+                    known.add(href)
+                    alike[named] += 1
+                    waiting.append(href)
 
 
 def searches(sample: int) -> Iterator[tuple[str, str, list[Wire]]]:
