@@ -456,7 +456,8 @@ def catalog(bench: Bench) -> Iterator[str]:
     """The embedded catalog alone."""
     sizes = {"aspects": 2, "models": 1, "entities": 20, "requests": 0.2}
     options = [f"--{key}={max(20, int(share * bench.runs))}" for key, share in sizes.items()]
-    yield from _printed("bench_catalog.py", *options, f"--rounds={bench.rounds}")
+    parts = "writes,reads,group,full,pages"
+    yield from _printed("bench_catalog.py", *options, f"--rounds={bench.rounds}", "--parts", parts)
 
 
 def install(_: Bench) -> Iterator[str]:

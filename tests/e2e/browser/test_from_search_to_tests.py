@@ -216,8 +216,8 @@ def judge_runs(reader: Reader, journey: Journey) -> None:
         reader.follow("More is better")
     expect(page.locator("tbody tr").first.get_by_text("best", exact=True)).to_be_visible()
     expect(page.locator("figure.chart circle").first).to_be_visible()
-    named = page.locator("figure.chart .points a").first.get_attribute("aria-label") or ""
-    assert f": {journey.metric} " in named
+    named = re.compile(f": {re.escape(journey.metric)} ")
+    expect(page.locator("figure.chart .points a").first).to_have_accessible_name(named)
     expect(page.locator("figure.chart text").first).to_be_visible()
     boxes = page.locator("tbody").get_by_role("checkbox").all()[:COMPARED]
     for box in boxes:
