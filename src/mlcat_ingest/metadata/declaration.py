@@ -97,7 +97,6 @@ class AspectSpec:
         entity_types: the entity types that may have it.
         timeseries: whether it is a series of events; all others hold one value a version.
         key: the fields of a key aspect, in the order of the URN's parts.
-        rules: its unions and references, as `schema.csv` has them.
         typed: whether it is checked as its record; else its value is kept as it comes, whole.
         merge_keys: list of records to the fields, separated by blanks, that make two of its entries
             the same. Lists that are not named are keyed by each record's whole value.
@@ -118,7 +117,6 @@ class AspectSpec:
     entity_types: frozenset[str]
     timeseries: bool
     key: tuple[str, ...]
-    rules: tuple[str, ...]
     typed: bool = False
     merge_keys: Mapping[str, str] = field(default_factory=dict)
     patch_keys: Mapping[str, str] | None = None
@@ -145,10 +143,9 @@ RECORDS_FILE: Final = SCHEMA_FILE.with_name("records.csv")
 
 def _read_schema() -> Iterator[AspectSpec]:
     lines = SCHEMA_FILE.read_text("utf-8").splitlines()[1:]
-    for name, record, entity_types, timeseries, *lists in csv.reader(lines):
-        key, rules = (tuple(one.split()) for one in lists)
+    for name, record, entity_types, timeseries, key in csv.reader(lines):
         types = frozenset(entity_types.split())
-        yield AspectSpec(name, record, types, timeseries == "yes", key, rules)
+        yield AspectSpec(name, record, types, timeseries == "yes", tuple(key.split()))
 
 
 SCHEMA: Final = {spec.name: spec for spec in _read_schema()}

@@ -8,15 +8,20 @@ Source: `ValidateDataAgainstSchema` of Rest.li; `IgnoreUnknownMutator` and
 """
 
 import json
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from functools import cache, lru_cache, partial
-from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.declaration import Edge, Field, Items, RecordType, Type
+from mlcat_ingest.metadata.declaration import (
+    Edge,
+    Field,
+    Items,
+    RecordType,
+    Type,
+    record_named,
+)
 from mlcat_ingest.metadata.registry import ASPECTS, allows
 from mlcat_ingest.metadata.urn import KINDS, MAX_URN_BYTES, check, entity_type_of
 
@@ -88,10 +93,8 @@ def problems_of(record: RecordType, value: object) -> list[AspectProblem]:
 
 def _check_of(entity_type: str, aspect_name: str) -> _Check:
     spec = ASPECTS[aspect_name]
-    record = spec.type
-    if record is None or not (entity_type in KINDS or spec.computed):
-        return _untyped(aspect_name)
-    return _record(record)
+    is_whole = spec.typed and (entity_type in KINDS or spec.computed)
+    return (_record if is_whole else _untyped)(record_named(spec.record))
 
 
 def _refuses(problem: AspectProblem) -> bool:
@@ -124,33 +127,53 @@ def _record(record: RecordType, edge: Edge | None = None) -> _Check:
 
 
 @cache
-def _untyped(aspect_name: str) -> _Check:
-    """Return the check of an aspect without a typed form."""
-    rules = [_rule(text) for text in ASPECTS[aspect_name].rules]
+def _untyped(record: RecordType) -> _Check:
+    """Return the check of an aspect whose record counts for its unions and references alone."""
+    check_parts = _parts(record)
 
     def check_untyped(value: object) -> _Problems:
-        if not isinstance(value, dict):
-            return _check_object(value)
-        return list(chain.from_iterable(rule(value) or () for rule in rules)) or None
+        return _check_object(value) or (check_parts and check_parts(value))
 
     return check_untyped
 
 
-def _rule(text: str) -> _Check:
-    """Return the check that a rule of `schema.csv` means."""
-    path, sign, names = re.split("([?:])", text, maxsplit=1)
-    kinds = frozenset(names.split("|"))
-    check_value = _union(kinds, lambda _: None) if sign == "?" else _urn(kinds)
-    for step in reversed(path.split("/")[1:]):
-        check_value = _collection(object, "", partial(_entries, step), check_value)
-    return check_value
+def _parts(
+    type_: Type, urns: frozenset[str] | None = None, edge: Edge | None = None
+) -> _Check | None:
+    """Return the check of unions and of entity types in a value of any type; None without them."""
+    match type_:
+        case RecordType():
+            fields = type_.fields.values()
+            parts = ((one.name, _parts(one.type, _urns(one, edge), one.edge)) for one in fields)
+            checks = {name: check_part for name, check_part in parts if check_part}
+            check_fields = partial(_check_fields, checks)
+            if type_.is_union:
+                return _union(type_.fields.keys(), check_fields)
+            return check_fields if checks else None
+        case Items():
+            check_item = _parts(type_.of, urns, edge)
+            return check_item and _collection(object, "", _entries, check_item)
+        case _ if edge is not None and edge.at:
+            return partial(_check_fields, {edge.at: _urn(edge.kinds)})  # a union of one
+        case _:
+            return _urn(urns) if urns else None
 
 
-def _entries(step: str, value: object) -> Iterable[tuple[object, object]]:
-    """Return what is in `value` under the name `step`; `*` is each item of a list or a map."""
+def _check_fields(checks: Mapping[str, _Check], value: object) -> _Problems:
+    if not isinstance(value, dict):
+        return None
+    problems: _Problems = None
+    for name in filter(value.__contains__, checks):
+        if (found := checks[name](value[name])) is not None:
+            problems = _add(problems, name, found)
+    return problems
+
+
+def _entries(value: object) -> Iterable[tuple[object, object]]:
+    """Return the items of a list or a map with their places; nothing else has any."""
     if isinstance(value, dict):
-        return value.items() if step == "*" else [one for one in value.items() if one[0] == step]
-    return enumerate(value) if isinstance(value, list) and step == "*" else ()
+        return value.items()
+    return enumerate(value) if isinstance(value, list) else ()
 
 
 def _unknown_field(_value: object) -> _Problems:
@@ -159,8 +182,11 @@ def _unknown_field(_value: object) -> _Problems:
 
 def _compile(field: Field, outer: Edge | None) -> _Check:
     """Return the check of a field; `outer` is the edge of the record that it is in."""
-    urns = outer.kinds if outer is not None and outer.at == field.name else field.urns
-    return _of_type(field.type, urns, field.edge)
+    return _of_type(field.type, _urns(field, outer), field.edge)
+
+
+def _urns(field: Field, outer: Edge | None) -> frozenset[str] | None:
+    return outer.kinds if outer is not None and outer.at == field.name else field.urns
 
 
 def _of_type(type_: Type, urns: frozenset[str] | None, edge: Edge | None) -> _Check:

@@ -49,45 +49,6 @@ def wire_name(schema: Any) -> str:
     return str(getattr(schema, "fullname", schema.type)).replace(".pegasus2avro.", ".")
 
 
-def rules(schema: Any, place: str = "") -> Iterator[str]:
-    """Yield `path?member|member` of each union and `path:type|type` of each reference below it.
-
-    A reference is a URN of one of these entity types; `*` is any item of a list or a map.
-    """
-    match schema.type:
-        case "record" if "fieldDiscriminator" in schema.fields_dict:
-            names = (one.name for one in schema.fields if one.name != "fieldDiscriminator")
-            yield f"{place}?{'|'.join(names)}"
-        case "record":
-            for field in schema.fields:
-                yield from destinations(field, f"{place}/{field.name}")
-                yield from rules(field.type, f"{place}/{field.name}")
-        case "union":
-            members = {wire_name(one): one for one in schema.schemas if one.type != "null"}
-            if len(members) > 1:
-                yield f"{place}?{'|'.join(members)}"
-            for name, member in members.items():
-                yield from rules(member, place if len(members) == 1 else f"{place}/{name}")
-        case "array" | "map":
-            yield from rules(
-                schema.items if schema.type == "array" else schema.values, f"{place}/*"
-            )
-        case _:
-            pass
-
-
-def destinations(field: Any, place: str) -> Iterator[str]:
-    """Yield `path:type|type` of the URNs in a field."""
-    edge = field.other_props.get("Relationship") or {}
-    edges = {"": edge} if "name" in edge else dict(edge)
-    if not edge and "UrnValidation" in field.other_props:
-        edges["/*" if "urn_is_array" in field.other_props else ""] = field.other_props[
-            "UrnValidation"
-        ]
-    for at, one in edges.items():
-        yield f"{place}{at}:{'|'.join(sorted(set(one['entityTypes'])))}"
-
-
 def table() -> list[list[str]]:
     """Return a row for each aspect of an entity type, after a row of the columns' names."""
     entity_types: dict[str, list[str]] = {}
@@ -95,7 +56,7 @@ def table() -> list[list[str]]:
         for name in {key.ASPECT_NAME, *key.get_aspect_info()["entityAspects"]}:
             entity_types.setdefault(name, []).append(entity_type)
     keys = {key.ASPECT_NAME for key in KEY_ASPECTS.values()}
-    rows = [["aspect", "record", "entity_types", "timeseries", "key", "rules"]]
+    rows = [["aspect", "record", "entity_types", "timeseries", "key"]]
     for name, types in sorted(entity_types.items()):
         schema: Any = ASPECT_NAME_MAP[name].RECORD_SCHEMA
         rows.append(
@@ -105,7 +66,6 @@ def table() -> list[list[str]]:
                 " ".join(types),
                 "yes" if schema.get_prop("Aspect").get("type") == "timeseries" else "",
                 " ".join(one.name for one in schema.fields if name in keys),
-                " ".join(rules(schema)),
             ]
         )
     return rows
