@@ -2,7 +2,6 @@
 
 import json
 import logging
-import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -19,6 +18,7 @@ from mlcat_ingest.catalog.web.app import create_app
 from mlcat_ingest.catalog.web.graphql.resolvers import KINDS
 from mlcat_ingest.catalog.web.graphql.schema import executable_schema
 from mlcat_ingest.metadata.registry import ASPECTS
+from mlcat_ingest.metadata.validate import validate_aspect
 from support.asgi import call
 from support.catalog_store import feature, group, model, open_store, put, table
 from support.examples import examples
@@ -99,9 +99,12 @@ def odd_writes() -> Iterator[Write]:
             spec = ASPECTS[name]
             if spec.timeseries or spec.type is not None or spec.key:
                 continue
-            checked = {re.split("[/:?]", rule)[1] for rule in spec.rules}
             for place, odd in enumerate(ODD):
-                value = dict.fromkeys({*NAMED} - checked, odd)
+                value = {
+                    field: odd
+                    for field in NAMED
+                    if not validate_aspect(kind.entity_type, name, {field: odd})
+                }
                 yield Write(odd_urn(kind.entity_type, place), name, value)
 
 
