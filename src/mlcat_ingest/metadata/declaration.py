@@ -209,6 +209,8 @@ OWN_URNS: Final[Mapping[str, frozenset[str]]] = {
     "com.linkedin.common.DataPlatformInstance.instance": frozenset({"dataPlatformInstance"}),
     "com.linkedin.common.DataPlatformInstance.platform": frozenset({"dataPlatform"}),
     "com.linkedin.common.Ownership.ownerTypes": frozenset(),
+    # A class of URNs, but no type of entities.
+    "com.linkedin.dataset.DatasetFieldMapping.destinationField": frozenset(),
     "com.linkedin.domain.DomainAssociation.domain": frozenset({"domain"}),
     "com.linkedin.incident.IncidentAssignee.actor": frozenset({"corpuser", "corpGroup"}),
     "com.linkedin.structured.StructuredPropertyValueAssignment.propertyUrn": frozenset(

@@ -7,6 +7,7 @@ from mlcat_ingest.metadata.aspects import MLFeatureDataType
 from mlcat_ingest.metadata.declaration import (
     OWN_EDGES,
     OWN_URNS,
+    RECORDS_FILE,
     choices,
     record_named,
 )
@@ -165,3 +166,10 @@ def test_every_record_of_the_model_can_be_read() -> None:
         spec.name for spec in ASPECTS.values() if not record_named(spec.record).fields
     }
     assert without_fields == {"dataHubPersonaInfo"}
+
+
+def test_urns_are_of_types_of_entities() -> None:
+    """A class of URNs in the model may be none: no reference to one could then be stored."""
+    names = {line.partition(",")[0] for line in RECORDS_FILE.read_text().splitlines()[1:]}
+    fields = [field for name in names for field in record_named(name).fields.values()]
+    assert {urn for field in fields for urn in field.urns or ()} <= ENTITY_TYPES.keys()
