@@ -151,7 +151,7 @@ def _unique_names(
 
     Only those have a `model_id` that the run has no curve of; without one, it is the models'.
     """
-    own = _last_of((metric.key, metric._replace(model_id=None)) for metric in metrics)
+    own = _last_of((metric.key, metric) for metric in metrics)
     if run is None:
         outputs, run_ids = [*models], {None, *(one.source_run_id for one in models.values())}
     else:
@@ -173,13 +173,13 @@ def _unique_names(
     of_models = _last_of(logged)
     labels = _labels({*outputs, *(key.model_id for key in of_models)}, models)
     datasets = Counter((key.model_id, key.key) for key in of_models)
-    result = dict(own)
+    result, without_curve = dict(own), dict[str, str]()
     for key, metric in sorted(of_models.items()):
         is_apart = datasets[key.model_id, key.key] > 1 and key.dataset
         name = f"{key.dataset}/{key.key}" if is_apart else key.key
         of_run = own.get(name) if len(labels) == 1 and not is_apart else None
         if of_run is not None and metric.recency == of_run.recency:
-            result[name] = metric._replace(model_id=None)  # the model's tells its dataset
+            result[name] = metric  # the model's tells its dataset
             continue
         is_earlier = of_run is not None and (metric.step or 0) < (of_run.step or 0)
         if is_earlier and metric.run_id in run_ids:
@@ -188,10 +188,16 @@ def _unique_names(
             name = f"{labels[key.model_id]}/{name}"
         if name in result:
             name = free_name(f"{name} ({key.digest or key.model_id})", result)
-        has_curve = name == key.key and metric.run_id in run_ids
-        result[name] = metric._replace(model_id=None if has_curve else key.model_id)
-    named = [(name, result[name]) for name in sorted(result)]
-    return [one if one.key == name else one._replace(key=name) for name, one in named]
+        result[name] = metric
+        if name != key.key or metric.run_id not in run_ids:
+            without_curve[name] = key.model_id
+    return [_named(result[name], name, without_curve.get(name)) for name in sorted(result)]
+
+
+def _named(metric: Metric, name: str, model_id: str | None) -> Metric:
+    if (metric.key, metric.model_id) == (name, model_id):
+        return metric
+    return metric._replace(key=name, model_id=model_id)
 
 
 def _last_of(metrics: Iterable[tuple[_K, Metric]]) -> dict[_K, Metric]:

@@ -210,7 +210,7 @@ def test_hostile_names_and_notes_stay_texts(store: Store, name: str) -> None:
     assert " ".join(text.split()) in page(store, at(urn)).text
 
 
-WRONG: list[Any] = [None, True, ["x"], {"x": "y"}, 2**62, 1e300, "<b>x</b>"]
+WRONG: list[Any] = [None, 1, 2.5, True, "x", [], ["x"], {}, {"x": "y"}, 2**62, 1e300, "<b>x</b>"]
 
 
 @pytest.mark.parametrize("value", WRONG, ids=str)

@@ -357,7 +357,8 @@ def test_a_chart_has_a_point_for_each_pair_of_numbers(store: Store) -> None:
     put_run(store, "f", {}, {"depth": 3})
     answer = get(store, at(CHURN, "?chart=metrics.auc&over=params.depth")).text
     circles = re.findall(
-        r'<a href="([^"]+)"[^>]*><title>[^<]*</title><circle class="c0" cx="(.+?)%" cy="(.+?)%"',
+        r'<a href="([^"]+)"[^>]*><title>[^<]*</title>'
+        r'<circle class="c0" cx="([\d.]+)%" cy="([\d.]+)%"',
         answer,
     )
     places = {href: (float(x), float(y)) for href, x, y in circles}
