@@ -9,10 +9,8 @@ to a cost, and beside each figure the budget it is held to.
 """
 
 import argparse
-import html
 import http.client
 import json
-import re
 import shutil
 import sys
 import tempfile
@@ -32,6 +30,7 @@ from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.graphql.execution import answer
 from support.catalog_store import group, statements
+from support.pages import Reader
 from support.ports import free_port
 from support.recorded_requests import proposal
 
@@ -283,10 +282,12 @@ def follow_links(server: Server) -> Iterator[float]:
             yield 1000 * (time.perf_counter() - started)
             if answer.status >= 500:
                 raise RuntimeError(f"a page was answered with {answer.status}: {content[:500]}")
-            for href in map(html.unescape, re.findall(r'href="(/[^"#]*)', content)):
+            is_page = "text/html" in answer.headers["content-type"]
+            for href in Reader(content).links if is_page else ():
                 parts = urlsplit(href)
                 named = unquote(parts.path).split("(")[0], *sorted(dict(parse_qsl(parts.query)))
-                if href not in known and "export" not in named and alike[named] < ALIKE:
+                is_new = href.startswith("/") and href not in known
+                if is_new and "export" not in named and alike[named] < ALIKE:
                     known.add(href)
                     alike[named] += 1
                     waiting.append(href)
