@@ -240,6 +240,14 @@ class _Thread:
         current().spawn(self._target, self.name, task.process)
 
 
+class _Future(futures.Future[Any]):
+    """What a task will return, for which others wait as tasks do."""
+
+    def result(self, timeout: float | None = None) -> Any:
+        current().block(self.done, timeout)
+        return super().result(0)
+
+
 def _sleep(seconds: float) -> None:
     current().block(lambda: False, seconds)
 
@@ -295,6 +303,7 @@ _INSTEAD: Final[dict[int, object]] = {
     id(delivery._RANDOM): _like(random, uniform=_uniform),
     id(secrets): _like(secrets, token_hex=lambda count: current().chance.randbytes(count).hex()),
     id(futures.wait): _wait,
+    id(futures.Future): _Future,
     id(migrate): _migrate,
     id(version): cache(version),
 }

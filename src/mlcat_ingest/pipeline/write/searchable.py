@@ -32,6 +32,7 @@ from mlcat_ingest.pipeline.merge.provenance import custom_of, is_removed
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.write.conflicts import COPIED, PermittedReads, write_again
 from mlcat_ingest.pipeline.write.delivery import MakeDelivery
+from mlcat_ingest.sources.paging import map_ahead
 
 log = logging.getLogger(__name__)
 
@@ -179,23 +180,27 @@ class IndexRepair:
         it wrote, leaves their properties out: a seventeenth of the CPU of such a run. What was
         created recently is on its way into an index that may be behind; no run waits for it.
 
-        Cost: where there are none, nothing; else a read of keys for each batch of them, the
-        searches of `LiveEntities.search`, and a read and a write for each batch that is written.
+        Cost: where there are none, nothing; else a read of keys for each batch of them, as many at
+        once as there are connections, the searches of `LiveEntities.search`, and a read and a write
+        for each batch that is written.
         """
         sink = self._context.sink
         is_current = sink.facts.index == "current"
         with closing(UrnList()) as urns, LiveEntities() as live:
             urns.add(unfound)
             reads = PermittedReads(sink, self._context.state)
-            for chunk in in_chunks(urns):
+
+            def settled(chunk: Sequence[str]) -> Mapping[str, StoredEntity]:
                 key = key_aspect_name(entity_type_of(chunk[0]))
                 stored, _ = reads.read([Entity(urn, {}) for urn in chunk], (key, STATUS))
-                settled = {
+                return {
                     urn: one
                     for urn, one in stored.items()
                     if is_current or key not in one or not _is_recent(one[key].stamp)
                 }
-                live.add(settled, source)
+
+            for part in map_ahead(settled, in_chunks(urns), sink.facts.connections):
+                live.add(part, source)
             if not len(live.urns):
                 return
             result = live.search(sink, self._context.cancellation.pause)

@@ -1,5 +1,6 @@
 """What a full pass lists and no search finds is written once more, with equal values."""
 
+import threading
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from mlcat_ingest.client.base import CatalogFacts, StoredAspect
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.pipeline.flow import Cancellation
 from mlcat_ingest.pipeline.report.report import EntityCounts
+from mlcat_ingest.pipeline.write import searchable
 from mlcat_ingest.pipeline.write.searchable import PAUSES_S
 from support.fakes import FakeSink, group_urn
 from support.mlflow_history import Recipe, Server
@@ -115,6 +117,26 @@ def test_what_a_search_may_lack_is_read_by_key_and_status(
     sink.not_indexed = [LOST]
     Recipe(Server(), f"sqlite:///{tmp_path}/state.db", sink).ingest()
     assert {"mlModelGroupKey", "status"} in asked
+
+
+def test_batches_of_what_a_search_may_lack_are_read_at_the_same_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A distant catalog would take a round trip for each, one after the other."""
+    both, read_many = threading.Barrier(2, timeout=30), FakeSink.read_many
+
+    def read(self: FakeSink, urns: Sequence[str], aspects: Collection[str]) -> Any:
+        if {*aspects} == {"mlModelGroupKey", "status"}:
+            both.wait()
+        return read_many(self, urns, aspects)
+
+    sink = Searched(place="fake://catalog")
+    recipe = Recipe(Server(), f"sqlite:///{tmp_path}/state.db", sink)
+    recipe.ingest()
+    sink.not_indexed = [*sink.stored]
+    monkeypatch.setattr(FakeSink, "read_many", read)
+    monkeypatch.setattr(searchable, "MAX_REQUEST_ITEMS", 1)
+    assert recipe.report(full=True).notes["written_again"] == 1
 
 
 def test_an_entity_of_others_whose_write_is_refused_is_none_that_a_search_lacks(
