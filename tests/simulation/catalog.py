@@ -204,6 +204,8 @@ class Client(Catalog, Searches):
     def read_many(
         self, urns: Sequence[str], aspects: Collection[str]
     ) -> Mapping[str, StoredEntity]:
+        if not urns:
+            return {}  # as a client, which sends nothing
         self._ask(f"read {len(urns)}")
         found = self._storage.read_many(urns, aspects)
         self._scheduler.step("read done")

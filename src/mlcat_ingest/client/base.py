@@ -119,7 +119,7 @@ class Reads(Protocol):
 
         Each entity that is there has its key aspect.
 
-        Cost: one request for a batch of URNs of one entity type.
+        Cost: one request for a batch of URNs of one entity type; none where there are no URNs.
         """
 
 

@@ -113,7 +113,8 @@ class RecordingCatalog(Catalog, Searches, RequestSide):
         """Return the stored `aspects` of each of `urns`; URNs that have none are left out."""
         self.before_read(urns)
         with self.lock:
-            self.reads.append(list(urns))
+            if urns:
+                self.reads.append(list(urns))
             return self._read(urns, aspects)
 
     def read_stamps(

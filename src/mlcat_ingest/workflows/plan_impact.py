@@ -76,7 +76,7 @@ def _features_of(catalog: Catalog, urns: Sequence[str]) -> dict[str, Sequence[st
     """Return the features that each of `urns` stands for: itself, or those of a table."""
     tables = [urn for urn in urns if entity_type_of(urn) == "mlFeatureTable"]
     name = properties_aspect("mlFeatureTable")
-    stored = catalog.read_many(tables, [name]) if tables else {}
+    stored = catalog.read_many(tables, [name])
     features: dict[str, Sequence[str]] = {urn: [urn] for urn in urns}
     for urn in tables:
         properties = stored_properties(urn, stored.get(urn, {})) or NOTHING
@@ -88,7 +88,7 @@ def _read_models(catalog: Catalog, models: dict[str, _Model | None], urns: Itera
     """Add those of `urns` that are models and not read yet to `models`; None: it is removed."""
     new = [urn for urn in urns if entity_type_of(urn) == "mlModel" and urn not in models]
     names = (properties_aspect("mlModel"), STATUS, GLOBAL_TAGS, VERSION_PROPERTIES)
-    stored = catalog.read_many(new, names) if new else {}
+    stored = catalog.read_many(new, names)
     for urn in new:
         entity = stored.get(urn, {})
         stages = (stage.lower() for stage in _stages(urn, entity))

@@ -75,7 +75,7 @@ class VerdictWriter:
         """
         name = properties_aspect(_MODEL)
         models = [urn for urn in outcomes if entity_type_of(urn) == _MODEL]
-        stored = self._context.sink.read_many(models, [name]) if models else {}
+        stored = self._context.sink.read_many(models, [name])
         now = datetime.now(UTC).isoformat(timespec="seconds")
         tagged = [
             EntityTags(
@@ -165,7 +165,7 @@ def _create_tests(catalog: Catalog, tests: Mapping[str, FileTest]) -> str | None
 
 def _absent(catalog: Catalog, tests: Mapping[str, FileTest], urns: Sequence[str]) -> Sequence[str]:
     """Return the `urns` that the catalog lacks; a test that differs there is an error."""
-    stored = catalog.read_many(urns, [TEST_INFO]) if urns else {}
+    stored = catalog.read_many(urns, [TEST_INFO])
     absent = []
     for urn in urns:
         info = stored.get(urn, {}).get(TEST_INFO)

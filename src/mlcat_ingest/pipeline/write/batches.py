@@ -227,7 +227,7 @@ class Merger:
         """
         of_another = [urn for urn in stored if is_reused(entities[urn], stored[urn])]
         names = [name for name in OF_PEOPLE if allows(entity_type, name)]
-        held = self._context.sink.read_many(of_another, names) if of_another else {}
+        held = self._context.sink.read_many(of_another, names)
         cleared: dict[str, Entity] = {}
         for urn, aspects in held.items():
             stored[urn] = {**aspects, **stored[urn]}

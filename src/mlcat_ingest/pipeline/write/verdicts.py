@@ -92,7 +92,7 @@ class Verdicts:
         asked = sorted(set(urns) - self._infos.keys())
         stored: Mapping[str, StoredEntity] = {}
         try:
-            stored = self._context.sink.read_many(asked, [TEST_INFO]) if asked else {}
+            stored = self._context.sink.read_many(asked, [TEST_INFO])
         except CANNOT_ANSWER as error:
             self._note("", f"the names of tests cannot be read: {error.message}")
         for urn in asked:

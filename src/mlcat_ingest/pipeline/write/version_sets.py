@@ -274,7 +274,7 @@ class LatestVersions:
 
     def _read(self, urns: Iterable[str], *aspects: str) -> dict[str, StoredEntity]:
         wanted = list(dict.fromkeys(urns))
-        return dict(self._context.sink.read_many(wanted, aspects)) if wanted else {}
+        return dict(self._context.sink.read_many(wanted, aspects))
 
     def _members(
         self, version_set: str, groups: Iterable[str], stored: dict[str, StoredEntity]
