@@ -152,7 +152,7 @@ def read_query(text: str, *, strict: bool = False) -> ReadQuery:
         return ReadQuery(MATCH_ALL, ((Criterion("urn", (stripped,)),),))
     clauses = _QueryReader(text.lstrip(), strict=strict).whole()
     any_of = () if clauses.any_of == ((),) else clauses.any_of
-    words = " ".join(word.rstrip(MATCH_ALL) for word in clauses.words)
+    words = " ".join(clauses.words)
     return ReadQuery(words or MATCH_ALL, any_of)
 
 
@@ -271,7 +271,7 @@ class _QueryReader:
     def _term(self, field: str | None, text: str) -> _Clauses:
         text = _BOOST.sub("", text)
         if field is None:
-            # The last word of a search is a prefix anyway.
+            # A star at the end of a word stays: words are read once more, as those of any search.
             return _Clauses(
                 tuple(_plain(word) for word in text.split("+") if word.strip(MATCH_ALL))
             )

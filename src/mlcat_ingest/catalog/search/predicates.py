@@ -46,8 +46,8 @@ from mlcat_ingest.catalog.search.fields import (
     PROPERTIES,
     field_name,
 )
-from mlcat_ingest.catalog.search.query import phrase, term
-from mlcat_ingest.catalog.search.request import Condition, Criterion
+from mlcat_ingest.catalog.search.query import MIN_PREFIX_CHARS, phrase, term
+from mlcat_ingest.catalog.search.request import MATCH_ALL, Condition, Criterion
 from mlcat_ingest.catalog.search.tokens import fold, tokenize
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
@@ -399,17 +399,18 @@ def _text(criterion: Criterion) -> EntityPredicate:
     if criterion.condition not in _OF_WHOLE_VALUES | PATTERNS:
         return _always(holds=False)
     phrases = [
-        phrase(tokens, within=column, begins=begins, ends=ends, prefix=not ends)
+        phrase(tokens, within=column, begins=begins, ends=ends, prefix=not ends and goes_on)
         for tokens, _ in map(tokenize, criterion.values)
         if tokens
+        for goes_on in [begins or len(tokens[-1]) >= MIN_PREFIX_CHARS]
     ]
     return _has_text(" OR ".join(phrases) or NOWHERE)
 
 
 def _anywhere(criterion: Criterion) -> EntityPredicate:
     """Return the predicate for words in any of the texts; with START_WITH their beginnings."""
-    prefix = criterion.condition is Condition.START_WITH
-    terms = (term(value, prefix=prefix) for value in criterion.values)
+    end = MATCH_ALL if criterion.condition is Condition.START_WITH else ""
+    terms = (term(f"{value}{end}") for value in criterion.values)
     return _has_text(" OR ".join(word.match() for word in terms if word) or NOWHERE)
 
 

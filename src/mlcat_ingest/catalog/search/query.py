@@ -14,7 +14,7 @@ from mlcat_ingest.catalog.search.request import MATCH_ALL
 from mlcat_ingest.catalog.search.tokens import tokenize
 
 MIN_PREFIX_CHARS: Final = 2
-"""Shortest beginning of a word that finds it; a single letter would begin half of all words."""
+"""Shortest beginning of a word that finds it without a `*`: a letter begins half of all words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +60,21 @@ class Term:
         )
 
     def _fits(self, token: str, wanted: str) -> bool:
-        goes_on = self.prefix and len(wanted) >= MIN_PREFIX_CHARS
-        return token.startswith(wanted) if goes_on else token == wanted
+        return token.startswith(wanted) if self.prefix else token == wanted
 
 
 def term(text: str, *, prefix: bool = False) -> Term | None:
     """Return the term for `text`, one word or several adjacent ones.
 
-    None where it has neither letter nor digit.
+    None where it has neither letter nor digit. A `*` at its end makes it a prefix, too.
     """
     parts, wholes = tokenize(text)
     if not parts:
         return None
     # Of several words the whole of one alone would not do.
     whole = "".join(parts)
-    return Term(tuple(parts), whole if whole in wholes else None, prefix)
+    goes_on = text.endswith(MATCH_ALL) or (prefix and len(parts[-1]) >= MIN_PREFIX_CHARS)
+    return Term(tuple(parts), whole if whole in wholes else None, goes_on)
 
 
 def phrase(
@@ -94,7 +94,7 @@ def phrase(
     row = [*(bound * begins), *tokens, *(bound * ends)]
     # A token has no quote in it, so it cannot leave the quotes.
     expression = " + ".join(f'"{token}"' for token in row)
-    if prefix and len(row[-1]) >= MIN_PREFIX_CHARS:
+    if prefix:
         expression += " *"
     return expression if within is None else f"{{{COLUMNS[within]}}} : {expression}"
 
@@ -134,7 +134,8 @@ class Query:
 def parse_query(text: str) -> Query:
     """Return the terms of `text`. Nothing is an error.
 
-    The last word may be the beginning of one, and quotes keep words side by side.
+    The last word may be the beginning of one, and so is each with a `*` at its end. Quotes keep
+    words side by side.
     """
     chunks = [chunk for chunk in _CHUNK.findall(text[:MAX_CHARS]) if chunk != MATCH_ALL]
     terms: list[Term] = []

@@ -26,7 +26,14 @@ from mlcat_ingest.catalog.search.index import decode, read_sources
 from mlcat_ingest.catalog.search.pages import ranked_page, scrolled_page, sorted_page
 from mlcat_ingest.catalog.search.predicates import EXACT, TEST_STATES, TESTS
 from mlcat_ingest.catalog.search.query import Query, Term, parse_query
-from mlcat_ingest.catalog.search.request import Alternatives, Facet, Hit, SearchPage, SearchRequest
+from mlcat_ingest.catalog.search.request import (
+    MATCH_ALL,
+    Alternatives,
+    Facet,
+    Hit,
+    SearchPage,
+    SearchRequest,
+)
 from mlcat_ingest.catalog.search.selection import Selection, is_few, select_entities
 from mlcat_ingest.catalog.search.tokens import WORD, tokenize
 
@@ -85,9 +92,10 @@ def unknown_number(connection: Connection, any_of: Alternatives) -> str:
 def _with_complete_word(connection: Connection, query: Query) -> Query:
     """Return `query`, its last word complete if that is one that very many entities have.
 
-    They are enough to find, and whatever else begins so would only take time.
+    They are enough to find, and whatever else begins so would only take time, unless a `*` asks for
+    it.
     """
-    if not query.terms or not query.terms[-1].prefix:
+    if not query.terms or not query.terms[-1].prefix or query.text.endswith(MATCH_ALL):
         return query
     whole = replace(query.terms[-1], prefix=False)
     if is_few(connection, whole.match()):

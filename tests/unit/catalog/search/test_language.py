@@ -26,7 +26,7 @@ def c(field: str, *values: str, how: str = "", negated: bool = False) -> Criteri
         ("churn", "churn"),
         ("churn model", "churn model"),
         ("churn AND model", "churn model"),
-        ("chu*", "chu"),
+        ("chu* model", "chu* model"),
         ('"churn model" x', '"churn model" x'),
         ('x "churn:model"', 'x "churn:model"'),
         ("churn urn:li:tag:x", "churn urn:li:tag:x"),

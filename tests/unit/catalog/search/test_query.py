@@ -3,6 +3,10 @@ import pytest
 from mlcat_ingest.catalog.search.query import Query, Term, parse_query
 
 
+def _begun(tokens: tuple[str, ...]) -> Term:
+    return Term(tokens, prefix=True)
+
+
 @pytest.mark.parametrize(
     ("text", "terms"),
     [
@@ -12,7 +16,10 @@ from mlcat_ingest.catalog.search.query import Query, Term, parse_query
         ('"churn mo', (Term(("churn", "mo"), prefix=True),)),
         ("foo:bar", (Term(("foo", "bar"), prefix=True),)),
         ("platform:", (Term(("platform",), prefix=True),)),
-        ("a>b", (Term(("a", "b"), prefix=True),)),
+        ("a>b", (Term(("a", "b")),)),
+        ("a>b*", (Term(("a", "b"), prefix=True),)),
+        ("chu* grid-3* model", (*map(_begun, (("chu",), ("grid", "3"), ("model",))),)),
+        ('"chu*" model', (Term(("chu",)), _begun(("model",)))),
         ("metrics.auc", (Term(("metrics", "auc"), prefix=True),)),
         ("urn:li:tag:gold", (Term(("gold",), prefix=True),)),
     ],

@@ -48,6 +48,9 @@ def test_everything_matches_a_star_but_what_is_removed(store: Store) -> None:
         ("urn:li:tag:gold", ["m3"]),
         ("git.commit=abc3", ["m3"]),
         ("leaves", ["churn_model_v2"]),
+        ("bold-hare-3*", ["m3"]),
+        ("some* hare-2", ["m2"]),
+        ("some hare-2", []),
         ("%", []),
         ("nothing like it", []),
     ],
@@ -55,6 +58,16 @@ def test_everything_matches_a_star_but_what_is_removed(store: Store) -> None:
 def test_words_find_what_has_them(store: Store, query: str, found: list[str]) -> None:
     hares(store)
     assert sorted(search(store, query)) == found
+
+
+def test_a_star_finds_longer_words_too_where_very_many_have_the_word(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlcat_ingest.catalog.search.selection.FEW", 2)
+    for name in ("train-a", "train-b", "train-c", "training"):
+        put(store, model(name), mlModelProperties={"name": name})
+    assert sorted(search(store, "train")) == ["train-a", "train-b", "train-c"]
+    assert sorted(search(store, "train*")) == ["train-a", "train-b", "train-c", "training"]
 
 
 @pytest.mark.parametrize("query", ["*", "hare"])

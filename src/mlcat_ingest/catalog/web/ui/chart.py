@@ -32,6 +32,7 @@ _TICKS: Final = 5
 _EDGE: Final = 12.0  # percent of an axis in which a label does not fit around its tick
 _MINUTE, _HOUR, _DAY = 60_000, 3_600_000, 86_400_000
 _SPANS: Final = (
+    *(1, 2, 5, 10, 20, 50, 100, 200, 500),
     *(second * 1_000 for second in (1, 2, 5, 10, 15, 30)),
     *(minute * _MINUTE for minute in (1, 2, 5, 10, 15, 30)),
     *(hour * _HOUR for hour in (1, 2, 3, 6, 12)),
@@ -120,7 +121,10 @@ class _Axis:
             return f"{value:.10g}" if step else f"{value:.6g}"
         time = moment(value)
         if 0 < step < _MINUTE:
-            return f"{time[11:16]}:{value // 1000 % 60:02.0f}"
+            second = (
+                f"{value // 1000 % 60:02.0f}" if step >= 1_000 else f"{value / 1000 % 60:06.3f}"
+            )
+            return f"{time[11:16]}:{second}"
         return time[:10] if step >= _DAY else time[5:16] if step >= _MINUTE else time
 
 

@@ -138,6 +138,17 @@ def test_a_chart_without_points_keeps_the_form_that_leads_to_another(store: Stor
             DAY + 62_000,
             [f"00:{at}" for at in ("00:59", "01:00", "01:01", "01:02")],
         ),
+        (
+            "created",
+            DAY + 59_300,
+            DAY + 60_200,
+            [
+                f"00:{at}"
+                for at in ("00:59.400", "00:59.600", "00:59.800", "01:00.000", "01:00.200")
+            ],
+        ),
+        ("created", DAY, DAY + 1, ["00:00:00.000", "00:00:00.001"]),
+        ("duration_ms", 16, 26, ["16 ms", "18 ms", "20 ms", "22 ms", "24 ms", "26 ms"]),
         ("duration_ms", 0, 240_000, ["0 ms", "1 min", "2 min", "3 min", "4 min"]),
     ],
 )
@@ -158,6 +169,12 @@ def test_ticks_are_few_in_order_and_on_the_axis(name: str, low: float, span: flo
     assert 1 <= len(ticks) <= 6
     assert all(0 <= tick.at <= 100 for tick in ticks)
     assert all(one.at <= other.at for one, other in pairwise(ticks))
+
+
+@given(st.integers(0, 4_000_000_000_000), st.integers(1, 100_000_000_000))
+def test_no_two_ticks_of_a_time_have_one_label(low: int, span: int) -> None:
+    labels = [tick.label for tick in _Axis("created", low, low + span).ticks()]
+    assert 2 <= len({*labels}) == len(labels)
 
 
 @pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
