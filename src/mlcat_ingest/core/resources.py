@@ -5,9 +5,11 @@ import os
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
@@ -65,6 +67,7 @@ def collecting_every(objects: int) -> Iterator[None]:
 
 
 T = TypeVar("T")
+ItemT = TypeVar("ItemT")
 
 
 def start_thread(
@@ -91,6 +94,21 @@ def start_thread(
 
     threading.Thread(target=run, name=name, daemon=True).start()
     return future
+
+
+def map_ahead(fetch: Callable[[ItemT], T], items: Iterable[ItemT], ahead: int) -> Iterator[T]:
+    """Yield what `fetch` returns for each item, in order, with up to `ahead` calls under way.
+
+    Raises:
+        Whatever `fetch` raises for an item whose turn has come.
+    """
+    under_way: deque[Future[T]] = deque()
+    for item in items:
+        under_way.append(start_thread(partial(fetch, item), "ahead"))
+        if len(under_way) >= ahead:
+            yield under_way.popleft().result()
+    while under_way:
+        yield under_way.popleft().result()
 
 
 class Closing(ABC):

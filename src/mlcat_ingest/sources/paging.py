@@ -5,13 +5,12 @@ for the next pages while the caller works on the last one.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from mlcat_ingest.core.paging import ListingPage, TokenWatch, follow
-from mlcat_ingest.core.resources import start_thread
+from mlcat_ingest.core.resources import map_ahead, start_thread
 
 __all__ = ["ListingPage", "drain_slices", "follow", "map_ahead", "read_ahead"]
 
@@ -31,23 +30,6 @@ def drain_slices(items: list[ItemT], size: int) -> Iterator[list[ItemT]]:
     items.reverse()
     while items:
         yield [items.pop() for _ in range(min(size, len(items)))]
-
-
-def map_ahead(
-    fetch: Callable[[ItemT], ReplyT], items: Iterable[ItemT], ahead: int
-) -> Iterator[ReplyT]:
-    """Yield what `fetch` returns for each item, in order, with up to `ahead` requests under way.
-
-    Raises:
-        MlcatError: whatever `fetch` raises for an item whose turn has come.
-    """
-    under_way: deque[Future[ReplyT]] = deque()
-    for item in items:
-        under_way.append(start_thread(partial(fetch, item), "listing-item"))
-        if len(under_way) >= ahead:
-            yield under_way.popleft().result()
-    while under_way:
-        yield under_way.popleft().result()
 
 
 def read_ahead(

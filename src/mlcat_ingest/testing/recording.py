@@ -111,10 +111,11 @@ class RecordingCatalog(Catalog, Searches, RequestSide):
         self, urns: Sequence[str], aspects: Collection[str]
     ) -> Mapping[str, StoredEntity]:
         """Return the stored `aspects` of each of `urns`; URNs that have none are left out."""
+        if not urns:
+            return {}  # as a client, which sends nothing
         self.before_read(urns)
         with self.lock:
-            if urns:
-                self.reads.append(list(urns))
+            self.reads.append(list(urns))
             return self._read(urns, aspects)
 
     def read_stamps(

@@ -399,10 +399,15 @@ def _text(criterion: Criterion) -> EntityPredicate:
     if criterion.condition not in _OF_WHOLE_VALUES | PATTERNS:
         return _always(holds=False)
     phrases = [
-        phrase(tokens, within=column, begins=begins, ends=ends, prefix=not ends and goes_on)
+        phrase(
+            tokens,
+            within=column,
+            begins=begins,
+            ends=ends,
+            prefix=not ends and (begins or len(tokens[-1]) >= MIN_PREFIX_CHARS),
+        )
         for tokens, _ in map(tokenize, criterion.values)
         if tokens
-        for goes_on in [begins or len(tokens[-1]) >= MIN_PREFIX_CHARS]
     ]
     return _has_text(" OR ".join(phrases) or NOWHERE)
 

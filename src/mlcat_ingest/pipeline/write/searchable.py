@@ -18,7 +18,7 @@ from typing import Final
 from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog, StoredEntity, numbers_in
 from mlcat_ingest.client.rest.search import SEARCHABLE
 from mlcat_ingest.core.paging import chunks
-from mlcat_ingest.core.resources import Closing
+from mlcat_ingest.core.resources import Closing, map_ahead
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.metadata.aspects import STATUS
 from mlcat_ingest.metadata.proposal import Entity, custom_properties
@@ -32,7 +32,6 @@ from mlcat_ingest.pipeline.merge.provenance import custom_of, is_removed
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.write.conflicts import COPIED, PermittedReads, write_again
 from mlcat_ingest.pipeline.write.delivery import MakeDelivery
-from mlcat_ingest.sources.paging import map_ahead
 
 log = logging.getLogger(__name__)
 

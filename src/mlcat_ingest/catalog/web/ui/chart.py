@@ -121,10 +121,8 @@ class _Axis:
             return f"{value:.10g}" if step else f"{value:.6g}"
         time = moment(value)
         if 0 < step < _MINUTE:
-            second = (
-                f"{value // 1000 % 60:02.0f}" if step >= 1_000 else f"{value / 1000 % 60:06.3f}"
-            )
-            return f"{time[11:16]}:{second}"
+            form = "02.0f" if step >= 1_000 else "06.3f"
+            return f"{time[11:16]}:{value / 1000 % 60:{form}}"
         return time[:10] if step >= _DAY else time[5:16] if step >= _MINUTE else time
 
 

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.paging import ListingPage
+from mlcat_ingest.core.resources import map_ahead
 from mlcat_ingest.errors import ProtocolMismatchError, SourceUnavailableError
 from mlcat_ingest.net.http import Reply, clock
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
@@ -37,7 +38,6 @@ from mlcat_ingest.sources.mlflow.read.rest import (
 )
 from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Run
 from mlcat_ingest.sources.mlflow.values.uris import is_unity_catalog, registry_of
-from mlcat_ingest.sources.paging import map_ahead
 
 log = logging.getLogger(__name__)
 
