@@ -14,7 +14,10 @@ from mlcat_ingest.catalog.search.request import MATCH_ALL
 from mlcat_ingest.catalog.search.tokens import tokenize
 
 MIN_PREFIX_CHARS: Final = 2
-"""Shortest beginning of a word that finds it without a `*`: a letter begins half of all words."""
+"""Shortest beginning of a word that finds it without a `*`: a letter begins half of all words.
+
+Counted over all tokens of the word: `grid-2` finds `grid-25`, and `r784874d` `r784874dt`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,7 @@ def term(text: str, *, prefix: bool = False) -> Term | None:
         return None
     # Of several words the whole of one alone would not do.
     whole = "".join(parts)
-    goes_on = text.endswith(MATCH_ALL) or (prefix and len(parts[-1]) >= MIN_PREFIX_CHARS)
+    goes_on = text.endswith(MATCH_ALL) or (prefix and len(whole) >= MIN_PREFIX_CHARS)
     return Term(tuple(parts), whole if whole in wholes else None, goes_on)
 
 

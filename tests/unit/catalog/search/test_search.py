@@ -49,6 +49,8 @@ def test_everything_matches_a_star_but_what_is_removed(store: Store) -> None:
         ("git.commit=abc3", ["m3"]),
         ("leaves", ["churn_model_v2"]),
         ("bold-hare-3*", ["m3"]),
+        ("churn_model_v", ["churn_model_v2"]),
+        ("v", []),
         ("some* hare-2", ["m2"]),
         ("some hare-2", []),
         ("%", []),
