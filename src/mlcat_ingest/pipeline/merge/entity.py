@@ -28,7 +28,12 @@ from mlcat_ingest.pipeline.merge.applied import (
     with_applied,
     writer_id_of,
 )
-from mlcat_ingest.pipeline.merge.aspects import MergedAspect, merge_aspect, says_nothing
+from mlcat_ingest.pipeline.merge.aspects import (
+    MergedAspect,
+    merge_aspect,
+    says_nothing,
+    without_applied,
+)
 from mlcat_ingest.pipeline.merge.limits import with_short_text, without_surplus
 from mlcat_ingest.pipeline.merge.proposals import propose
 from mlcat_ingest.pipeline.merge.provenance import (
@@ -223,7 +228,7 @@ class _Merge:
 
     def merge(self) -> MergedEntity:
         """Return the entity with the proposals that bring it to the catalog."""
-        for name, fresh in self._entity.aspects.items():
+        for name, fresh in {**self._entity.aspects, **self._of_former()}.items():
             if name == STATUS:
                 self._put_status(fresh)
             elif name != self._main_aspect:
@@ -255,6 +260,13 @@ class _Merge:
             writer=writer,
             base=base,
         )
+
+    def _of_former(self) -> Mapping[str, Aspect]:
+        """Return, as empty, the aspects that only the object had which had this name before."""
+        if not self._is_reused:
+            return NOTHING
+        names = self._ours.keys() & self._stored.keys() - self._entity.aspects.keys()
+        return {name: dict.fromkeys(self._ours[name]) for name in sorted(names)}
 
     def _note_others(self, writer: Writer) -> None:
         """Note the other writers that leave it open whose the entity is."""
@@ -320,6 +332,9 @@ class _Merge:
         ours = self._ours.get(name, NOTHING)
         others = self._bases.others.get(name, NOTHING)
         rules = self._rules.adding() if name in self._entity.adds_only else self._rules
+        if self._is_reused and before is not None:
+            # What nobody read of this object now must not stay that of the former one.
+            before, ours, _ = without_applied(name, before, self._rules, ours, others)
         merged = merge_aspect(name, before, fresh, rules, ours, others)
         if merged.applied:
             self._applied[name] = merged.applied
@@ -355,7 +370,7 @@ class _Merge:
 
     def _with_base(self, value: Aspect, writer: Writer) -> Aspect:
         for name, applied in self._ours.items():
-            if name not in self._entity.aspects:
+            if name not in self._entity.aspects and not self._is_reused:
                 self._applied[name] = applied
         key, before = _base_key(writer), self._stored.get(self._main_aspect)
         came_back = RENAMED_TO in self._properties and self._main_aspect in self._entity.aspects

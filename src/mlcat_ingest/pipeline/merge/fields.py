@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
+from mlcat_ingest.metadata.codec import JsonObject
 from mlcat_ingest.metadata.entries import (
     COLLECTIONS,
     LISTS,
@@ -48,8 +49,8 @@ def merge_field(
 ) -> MergedField:
     """Return a stored field with the entries of others and the value of the source.
 
-    None and empty collections in `fresh` mean that the source has nothing there. The value is
-    `stored` itself where nothing changes.
+    None and empty collections in `fresh` mean that the source has nothing there, and None in a
+    record that it has no such sub-field. The value is `stored` itself where nothing changes.
     """
     shape = stored if fresh is None else fresh
     if name not in single_fields(aspect_name):
@@ -72,7 +73,8 @@ def absent_field(
     """Return a field that is not stored: all of it is ours."""
     value = fresh
     if not isinstance(fresh, COLLECTIONS) or name in single_fields(aspect_name):
-        text = fingerprint(fresh)
+        value = _said(fresh)
+        text = fingerprint(value)
     elif isinstance(fresh, dict):
         text = text_of_keys(map_keys(fresh))
     else:
@@ -173,13 +175,31 @@ def _merge_value(
 ) -> MergedField:
     if fresh is None:
         return _clear_value(policy, stored, applied)
-    own = fingerprint(fresh)
-    value = fresh if policy == "ours" else _overlay(stored, fresh)
+    said = _said(fresh)
+    if policy != "ours" and isinstance(stored, dict) and isinstance(said, dict):
+        value, own = _over_record(policy, stored, said, applied, drops=said is not fresh)
+    else:
+        value, own = said, fingerprint(said)
     if not same_json(stored, value):
         return value, own
     if policy == "ours" or _is_in(own, applied.ours) or _is_in(fingerprint(stored), applied.others):
         return stored, own
     return stored, ""
+
+
+def _over_record(
+    policy: Policy, stored: JsonObject, said: JsonObject, applied: AppliedField, *, drops: bool
+) -> MergedField:
+    """Return a record with the sub-fields of the stored one that it does not have, and its text.
+
+    The source `drops` them where all of the stored record is what we wrote.
+    """
+    value = {**stored, **said}
+    if len(value) == len(said) or not _is_in(fingerprint(stored), applied.ours):
+        return value, fingerprint(said)
+    if drops and _clear_value(policy, stored, applied)[0] is None:
+        value = said
+    return value, fingerprint(value)
 
 
 def _clear_value(policy: Policy, stored: object, applied: AppliedField) -> MergedField:
@@ -196,6 +216,13 @@ def _clear_value(policy: Policy, stored: object, applied: AppliedField) -> Merge
 
 def _is_in(own: str, applied: str) -> bool:
     return own in fingerprints_in(applied)
+
+
+def _said(fresh: object) -> object:
+    """Return a value without the sub-fields that the source says are empty."""
+    if isinstance(fresh, dict) and None in fresh.values():
+        return {name: value for name, value in fresh.items() if value is not None}
+    return fresh
 
 
 def _overlay(stored: object, fresh: object) -> object:

@@ -8,9 +8,11 @@ import pytest
 
 from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.metadata.proposal import Aspect, Entity
+from mlcat_ingest.pipeline.merge.applied import decode, fingerprint
 from mlcat_ingest.pipeline.merge.provenance import is_reused
-from mlcat_ingest.sources.mlflow.values.records import ModelVersion, RegisteredModel
+from mlcat_ingest.sources.mlflow.values.records import Metric, ModelVersion, RegisteredModel, Run
 from support.fakes import FakeSink, group_urn, model_urn
+from support.merging import Shelf
 from support.mlflow_history import Recipe, Server
 
 GROUP, VERSION, EXPERIMENT = group_urn("registered:churn"), model_urn("churn_1"), group_urn("fraud")
@@ -124,6 +126,31 @@ def test_an_edit_a_restored_object_and_a_moved_alias_reuse_no_name(
     assert [len(entries(recipe, urn)) for urn in DOCS] == [4, 4, 4]
 
 
+@pytest.mark.parametrize("reused_names", ["keep", "clear"])
+def test_nothing_of_the_former_run_stays_where_the_new_one_is_not_read(
+    recipe: Recipe, reused_names: str
+) -> None:
+    recipe.reused_names = reused_names
+    register(recipe.server, 10, "a" * 32)
+    metrics = [Metric("auc", 0.9, 1, 0)]
+    run = Run("a" * 32, "1", user_id="ann", params={"depth": "3"}, metrics=metrics)
+    recipe.server.store.runs = [run]
+    recipe.ingest(full=True)
+    held = recipe.sink.stored[VERSION]
+    assert held["ownership"]["owners"]
+    fields = ("hyperParams", "trainingMetrics")
+    assert all(held["mlModelProperties"][name] for name in fields)
+    assert held["mlModelProperties"]["created"]["actor"]
+    register(recipe.server, 20, "b" * 32)
+    recipe.ingest()
+    held = recipe.sink.stored[VERSION]
+    assert not held["ownership"]["owners"]
+    assert not any(held["mlModelProperties"].get(name) for name in fields)
+    assert held["mlModelProperties"]["created"] == {"time": 20}
+    sent = recipe.ingest(full=True).proposals_sent
+    assert sent == 0
+
+
 def test_another_run_tells_two_versions_apart_where_no_time_is_known(recipe: Recipe) -> None:
     register(recipe.server, 0, "a" * 32)
     recipe.ingest()
@@ -150,6 +177,27 @@ def test_only_groups_and_versions_are_found_again_by_their_names() -> None:
     assert not is_reused(Entity(model_urn("r"), {run: made[1]}), held)
     assert not is_reused(Entity(EXPERIMENT, {group: made[1]}), {run: held[run]})
     assert not is_reused(Entity(EXPERIMENT, {"status": {"removed": False}}), held)
+
+
+def test_aspects_that_only_the_former_object_had_lose_what_is_ours() -> None:
+    def made(time: int, **aspects: Aspect) -> dict[str, Aspect]:
+        properties = {"customProperties": {"mlcat.source": "mlflow:a:b"}, "created": {"time": time}}
+        return {"mlModelGroupProperties": properties, **aspects}
+
+    ours, theirs = ({"owner": f"urn:li:corpuser:{who}", "type": "NONE"} for who in ("bob", "ann"))
+    instance = {"platform": "urn:li:dataPlatform:mlflow"}
+    shelf = Shelf(GROUP)
+    shelf.ingest(made(1, ownership={"owners": [ours]}, dataPlatformInstance=instance))
+    shelf.edit("ownership", owners=[ours, theirs])
+    shelf.put("institutionalMemory", PEOPLES["institutionalMemory"])
+    shelf.ingest(made(2))
+    assert shelf.aspects["ownership"]["owners"] == [theirs]
+    assert "dataPlatformInstance" not in shelf.aspects
+    assert shelf.aspects["institutionalMemory"] == PEOPLES["institutionalMemory"]
+    held = shelf.field("customProperties", aspect="mlModelGroupProperties")
+    assert decode(held["mlcat.applied.prod"]) == {
+        "mlModelGroupProperties": {"created": fingerprint({"time": 2})}
+    }
 
 
 @pytest.mark.parametrize(("policy", "word"), [("keep", "is kept"), ("clear", "is cleared")])

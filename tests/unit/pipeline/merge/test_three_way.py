@@ -64,6 +64,46 @@ def test_an_entry_that_a_person_took_away_comes_back_as_long_as_the_source_says_
     assert shelf.base() == {HOME: {"groups": text_of_keys((B,))}}
 
 
+def made(**actor: str | None) -> dict[str, Aspect]:
+    return {HOME: {"created": {"time": 1, **actor}}}
+
+
+def test_a_part_of_a_record_goes_with_the_source_if_all_of_the_record_is_ours() -> None:
+    shelf = Shelf()
+    shelf.ingest(made(actor=None))
+    assert shelf.field("created") == {"time": 1}
+    shelf.ingest(made(actor="u"))
+    shelf.ingest(made())
+    assert shelf.field("created") == {"time": 1, "actor": "u"}, "it was not read"
+    shelf.ingest(made(actor="u"))
+    shelf.ingest(made(actor=None))
+    assert shelf.field("created") == {"time": 1}
+    assert shelf.base() == {HOME: {"created": fingerprint({"time": 1})}}
+    assert shelf.ingest(made(actor=None)).change == "unchanged"
+
+
+def test_a_part_of_a_record_that_others_wrote_or_hold_stays() -> None:
+    edited, shared = Shelf(), Shelf()
+    edited.ingest(made(actor="u"))
+    edited.edit(HOME, created={"time": 1, "actor": "v"})
+    edited.ingest(made(actor=None))
+    assert edited.field("created") == {"time": 1, "actor": "v"}
+    shared.ingest(made(actor="u"))
+    shared.ingest(made(actor="u"), OTHER)
+    shared.ingest(made(actor=None))
+    assert shared.field("created") == {"time": 1, "actor": "u"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "left"), [("union", {"time": 1, "actor": "u"}), ("ours", {"time": 1})]
+)
+def test_a_part_of_a_record_goes_by_its_policy(policy: Policy, left: dict[str, Any]) -> None:
+    shelf = Shelf()
+    shelf.ingest(made(actor="u"), ruled(policy, "created"))
+    shelf.ingest(made(actor=None), ruled(policy, "created"))
+    assert shelf.field("created") == left
+
+
 def test_a_field_that_was_not_read_is_left_alone_with_its_base() -> None:
     shelf = Shelf()
     shelf.ingest({HOME: {"groups": [A], "name": "n"}, "globalTags": {"tags": [{"tag": "t"}]}})

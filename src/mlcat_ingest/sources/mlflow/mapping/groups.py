@@ -15,7 +15,7 @@ from mlcat_ingest.metadata.aspects import (
     VERSION_PROPERTIES,
 )
 from mlcat_ingest.metadata.naming import datahub_guid
-from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
+from mlcat_ingest.metadata.proposal import Entity, Note
 from mlcat_ingest.metadata.reserved import ALIAS_LOG
 from mlcat_ingest.metadata.urn import build
 from mlcat_ingest.sources.mlflow.mapping.evidence import version_evidence, with_evidence
@@ -105,7 +105,8 @@ def map_version(record: JoinedVersion) -> list[Entity]:
     aspects[OWNERSHIP] = scope.owners.ownership(user)
     tags = version_tags(scope, version.stage, aliases_of(version, record.registered), truncator)
     aspects[GLOBAL_TAGS] = {"tags": [{"tag": entity.urn} for entity in tags]}
-    aspects[VERSION_PROPERTIES] = _version_properties(record, truncator, user)
+    version_properties = _version_properties(record, truncator, user)
+    aspects[VERSION_PROPERTIES] = version_properties
     custom = common_properties(scope, name, truncator)
     _add_facts(custom, record, run_id)
     models = tuple(filter(None, (model_behind(record),)))
@@ -117,10 +118,13 @@ def map_version(record: JoinedVersion) -> list[Entity]:
     )
     properties = _properties(record, custom, user)
     _set_training(properties, record, custom)
-    aspects[ML_MODEL_PROPERTIES] = truncate_aspect(properties, truncator)
     adds_only = {ML_MODEL_PROPERTIES} if record.files.unread else set[str]()
     if user is None and record.run is None and run_id is not None:
-        adds_only.add(OWNERSHIP)  # the run that knows the owner was not read
+        # The run that knows the user was not read.
+        adds_only.add(OWNERSHIP)
+        (properties["created"] or {}).pop("actor", None)
+        del version_properties["sourceCreatedTimestamp"]
+    aspects[ML_MODEL_PROPERTIES] = truncate_aspect(properties, truncator)
     notes = tuple(truncator.notes)
     entity = Entity(name.urn, aspects, notes=notes, adds_only=frozenset(adds_only))
     return [*tags, with_evidence(entity, version_evidence(record), scope)]
@@ -148,7 +152,9 @@ def version_tags(
     return list(tags.values())
 
 
-def _version_properties(record: JoinedVersion, truncator: Truncator, actor: str | None) -> Aspect:
+def _version_properties(
+    record: JoinedVersion, truncator: Truncator, actor: str | None
+) -> dict[str, Any]:
     """Return the `versionProperties` aspect.
 
     Source: `VersionProperties`; which version is the latest (`isLatest`, the version set's own

@@ -97,12 +97,15 @@ class Truncator:
         date: str = "date",
         names: tuple[str, str] = ("creation time", "last update"),
     ) -> dict[str, Any]:
-        """Return the fields of two times, with their names in notes; the first is the default."""
-        created = self.time_stamp(created_ms, names[0], actor)
+        """Return the fields of two times, with their names in notes; the first is the default.
+
+        Without an `actor` the first one says that there is none.
+        """
+        created = self.time_stamp(created_ms, names[0])
         updated_ms = created_ms if updated_ms is None else updated_ms
         return {
             date: None if created is None else created["time"],
-            "created": created,
+            "created": None if created is None else {**created, "actor": actor},
             "lastModified": self.time_stamp(updated_ms, names[1]),
         }
 
