@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
+from itertools import product
 from pathlib import Path
 from typing import Any, Self
 
@@ -42,9 +43,9 @@ def _list_ours(
 ) -> None:
     """Add to `urns` the entities that may hold something `recipe` wrote.
 
-    Those are the entities of the records in its state, and all that the catalog says came from
-    the same sources. Without state, the sources are read for their names; without sources, all
-    that the catalog says came from any are added.
+    Those are the entities of the records in its state, and all, removed ones too, that the catalog
+    says came from the same sources. Without state, the sources are read for their names; without
+    sources, all that the catalog says came from any are added.
 
     Raises:
         ProtocolMismatchError: nothing is remembered, and the catalog cannot be searched.
@@ -61,8 +62,10 @@ def _list_ours(
         keys = state.source_keys() or _keys_of(sources)
     try:
         for key in keys:
-            for entity_type in SEARCHABLE:
-                for page in sink.search.entities_of_source(entity_type, key).pages:
+            # What a run removed is in no state, and comes back with the name of its source.
+            for entity_type, removed in product(SEARCHABLE, (False, True)):
+                listed = sink.search.entities_of_source(entity_type, key, removed=removed)
+                for page in listed.pages:
                     urns.add(page)
     except CANNOT_ANSWER as error:
         if not remembered:

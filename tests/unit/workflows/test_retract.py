@@ -141,6 +141,17 @@ def test_what_is_not_remembered_is_listed_by_the_catalog(world: World) -> None:
     assert not Path(world.folder / "state.db").exists()
 
 
+def test_what_a_run_removed_and_forgot_has_nothing_of_ours_when_it_comes_back(world: World) -> None:
+    world.ingest("a")
+    world.ingest("renamed", remember=False)
+    gone = world.sink.stored[model_urn("renamed")]
+    gone["status"] = {"removed": True}
+    assert world.run().exit_code == 0
+    assert world.removed() == urns("a", "renamed")
+    assert gone["globalTags"] == {"tags": []}
+    assert "mlcat.applied.r" not in gone[HOME]["customProperties"]
+
+
 def test_with_neither_nothing_is_done(world: World) -> None:
     world.sink = Unsearchable(place=PLACE)
     world.ingest("a", remember=False)

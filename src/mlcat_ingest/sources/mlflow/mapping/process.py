@@ -89,6 +89,7 @@ def map_process(record: JoinedRun, model: Entity, datasets: Iterable[str]) -> En
         "inputEdges": [{"destinationUrn": urn} for urn in inputs],
     }
     place = custom.get(PropertyKey.ARTIFACT_URI)
+    created = (properties["created"] or {}).items()
     aspects[ML_TRAINING_RUN_PROPERTIES] = {
         "id": run.run_id,
         "outputUrls": [place] if place else [],
@@ -99,7 +100,7 @@ def map_process(record: JoinedRun, model: Entity, datasets: Iterable[str]) -> En
         "customProperties": {str(key): custom[key] for key in _KEPT if key in custom},
         "name": properties["name"],
         "externalUrl": properties["externalUrl"],
-        "created": {**_UNKNOWN, **(properties["created"] or {})},
+        "created": {**_UNKNOWN, **{name: one for name, one in created if one is not None}},
     }
     return Entity(scope.naming.process(run.run_id), aspects)
 
