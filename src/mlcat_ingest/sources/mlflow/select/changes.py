@@ -15,7 +15,8 @@ MLflow tells when a run started and ended, but not when it was edited. A run is 
 A registered model or version that is not listed any more is asked for by its name.
 
 MLflow also does not tell when metrics, parameters or tags were added to a logged model. So the
-newest external models are read again, besides those that were made or finished since the last pass.
+newest external models are read again, besides those that were made or finished since the last pass,
+and the versions of all these.
 
 Edits long after the end of a run are found by the next full pass. Versions and registered
 models are listed whole: a version is read again with its run, and by itself if it changed.
@@ -320,8 +321,17 @@ class ChangedRuns(EveryRun):
     ) -> Iterator[Sequence[LoggedModel]]:
         """Yield the external models to read again in pages, some twice; asked after `awaited`.
 
-        They include the `newest` ones, if a pass has read any before.
+        They include the `newest` ones, if a pass has read any before. Their versions are added to
+        those of `awaited`, since they have what the model has.
         """
+        for page in self._external_pages(newest):
+            ids = {model.model_id for model in page} & self.versions.model_ids
+            self._stale += (one for one in self.versions.every() if ids and one.model_id in ids)
+            yield page
+
+    def _external_pages(
+        self, newest: Iterable[Sequence[LoggedModel]]
+    ) -> Iterator[Sequence[LoggedModel]]:
         yield self._touched_external
         moved = self._changed_experiments()
         if moved:

@@ -144,13 +144,14 @@ class WorkspaceReading:
                 yield from self._read_runs()
             return
         self._read_registry()
-        self._awaited = {(one.name, one.version): one for one in runs.awaited()}
+        awaited = runs.awaited()
         self.groups = list(self._named_groups(runs.lost()))
         self._pending_models = dict(runs.registered)
         names = runs.models()
         yield from chunks(self._groups(names), _PAGE)
+        yield from self._recent_external_models()
+        self._awaited = {(one.name, one.version): one for one in awaited}
         if runs.experiments:
-            yield from self._recent_external_models()
             yield from self._read_runs()
         if runs.experiments and isinstance(self._models, LoggedModels):
             for _ in self._models.read_rest(runs.versions.model_ids):
@@ -248,7 +249,8 @@ class WorkspaceReading:
 
     def _recent_external_models(self) -> Iterator[Sequence[JoinedLoggedModel]]:
         """Yield the external models that changed, and the newest, where not all are listed."""
-        if isinstance(self._models, LoggedModels) or self._runs.by_ids:
+        lists_all = isinstance(self._models, LoggedModels)
+        if lists_all or self._runs.by_ids or not self._runs.experiments:
             return
         seen: set[str] = set()
         newest = self._models.newest_external(self._config.limit or EXTERNAL_MODELS)

@@ -84,3 +84,29 @@ def test_it_ends_as_a_first_ingest_does(
     first.ingest()
     assert content(recipe) == content(first)
     assert model_urn(server.store.runs[0].run_id) in recipe.sink.stored
+
+
+@pytest.mark.parametrize("in_run", [False, True], ids=["alone", "in a run"])
+def test_a_pass_over_changes_reads_the_versions_of_an_external_model_with_it(
+    tmp_path: Path, *, in_run: bool
+) -> None:
+    server = Server.in_use()
+    if in_run:
+        server.make_agent(1)
+    agent = [one for one in server.store.models if one.is_external][-1]
+    server.store.registered.append(RegisteredModel("support", created_at_ms=1))
+    run_id = agent.source_run_id
+    made = ModelVersion("support", "1", run_id, created_at_ms=1, model_id=agent.model_id)
+    server.store.versions.append(made)
+    recipe = Recipe(server, f"sqlite:///{tmp_path}/state.db")
+    recipe.ingest()
+    server.now_ms += 50 * HOUR_MS
+    recipe.ingest()
+    server.measure_agent(-1)
+    server.tag_agent(-1)
+    recipe.ingest()
+    first = Recipe(server, f"sqlite:///{tmp_path}/first.db")
+    first.ingest()
+    assert content(recipe) == content(first)
+    version = recipe.sink.stored[model_urn("support_1")]["mlModelProperties"]
+    assert [one["name"] for one in version["trainingMetrics"]] == ["score"]
