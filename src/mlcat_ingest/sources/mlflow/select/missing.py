@@ -8,6 +8,7 @@ missing can be asked for by name.
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
+from itertools import chain
 from typing import Final, NamedTuple
 
 from mlcat_ingest.core.paging import chunks
@@ -69,19 +70,19 @@ def find_missing(
     is_gone = cache(reader.is_gone)
     for kind in _KINDS:
         candidates = suspects.get(kind, ())
-        listed = _listed_keys(reader, kind, list(experiments), candidates) if candidates else set()
+        listed = _listed(reader, kind, experiments, candidates) if candidates else {}
         for suspect in candidates:
             urn, source = suspect.entity.urn, suspect.source
             if kind == "experiment" and urn in living:
                 continue  # another experiment of this name is there
-            if (source.name, source.version) not in listed:
+            key = source.name, source.version
+            if key not in listed:
                 yield Missing(urn, partial(_is_gone, is_gone, suspect))
+            elif is_another(suspect.entity.properties, {"created": {"time": listed[key]}}):
+                yield Missing(urn, lambda: True)  # its id, or its name, was given again
             elif kind == "experiment":
-                experiment = experiments[source.name]
-                now = {"created": {"time": experiment.created_at_ms}}
-                if is_another(suspect.entity.properties, now):
-                    yield Missing(urn, lambda: True)  # its id was given again
-                elif (group := scope.experiment_group(experiment).urn) != urn:
+                group = scope.experiment_group(experiments[source.name]).urn
+                if group != urn:
                     yield Missing(urn, lambda: True, moved_to=group)
 
 
@@ -158,26 +159,31 @@ def object_of(scope: WorkspaceScope, urn: str, properties: Aspect) -> MlflowObje
     return None
 
 
-def _listed_keys(
-    reader: Reader, kind: Kind, experiment_ids: list[str], candidates: Sequence[_Suspect]
-) -> set[tuple[str, str]]:
-    """Return name and version of the objects of `kind` that MLflow lists.
+def _listed(
+    reader: Reader,
+    kind: Kind,
+    experiments: Mapping[str, Experiment],
+    candidates: Sequence[_Suspect],
+) -> Mapping[tuple[str, str], int | None]:
+    """Return name and version of the objects of `kind` that MLflow lists, with their creation.
 
-    Runs and logged models are asked for by their ids.
+    Runs and logged models are asked for by their ids, which are not given again.
     """
+    ids = list(experiments)
     pieces = [*map(tuple, chunks([one.source.name for one in candidates], IDS_A_LISTING))]
     match kind:
         case "experiment":
-            return {(experiment_id, "") for experiment_id in experiment_ids}
+            return {(id_, ""): one.created_at_ms for id_, one in experiments.items()}
         case "run":
-            runs = (reader.runs(experiment_ids, only=RunFilter(run_ids=ids)) for ids in pieces)
-            return {(run.run_id, "") for pages in runs for page in pages for run in page}
+            runs = (reader.runs(ids, only=RunFilter(run_ids=piece)) for piece in pieces)
+            return {(run.run_id, ""): None for pages in runs for page in pages for run in page}
         case "logged_model":
-            wanted = (ModelFilter(model_ids=ids) for ids in pieces)
-            models = (reader.logged_models(experiment_ids, only=only) for only in wanted)
-            return {(one.model_id, "") for pages in models for page in pages for one in page}
+            wanted = (ModelFilter(model_ids=piece) for piece in pieces)
+            models = (reader.logged_models(ids, only=only) for only in wanted)
+            return {(one.model_id, ""): None for pages in models for page in pages for one in page}
         case "registered":
-            return {(model.name, "") for page in reader.registered_models() for model in page}
+            registered = chain.from_iterable(reader.registered_models())
+            return {(model.name, ""): model.created_at_ms for model in registered}
         case "version":
-            versions = (version for page in reader.model_versions() for version in page)
-            return {(version.name, version.version) for version in versions}
+            versions = chain.from_iterable(reader.model_versions())
+            return {(one.name, one.version): one.created_at_ms for one in versions}

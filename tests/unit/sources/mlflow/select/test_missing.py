@@ -120,6 +120,19 @@ def test_a_version_is_gone_with_its_model_even_if_it_is_denied() -> None:
         assert found[version.urn].is_gone() is gone
 
 
+@pytest.mark.parametrize("kind", ["registered", "version"])
+@pytest.mark.parametrize(("made_ms", "gone"), [(2, True), (1, False), (None, False)])
+def test_an_object_whose_name_was_given_again_is_gone(
+    kind: str, made_ms: int | None, *, gone: bool
+) -> None:
+    store, entity = full_store(), ENTITIES[kind]
+    entity = replace(entity, properties={**entity.properties, "created": {"time": 1}})
+    store.registered = [RegisteredModel("clf", created_at_ms=made_ms)]
+    store.versions = [ModelVersion("clf", "1", created_at_ms=made_ms)]
+    found = missing(store, entity)
+    assert [one.is_gone() for one in found.values()] == [True] * gone
+
+
 def test_a_renamed_experiment_moves_to_its_new_group() -> None:
     store, old = full_store(), ENTITIES["experiment"].urn
     renamed = replace(CHURN, name="attrition")
