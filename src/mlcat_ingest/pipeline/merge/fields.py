@@ -73,7 +73,7 @@ def absent_field(
     """Return a field that is not stored: all of it is ours."""
     value = fresh
     if not isinstance(fresh, COLLECTIONS) or name in single_fields(aspect_name):
-        value = _said(fresh)
+        value = _without_empty(fresh)
         text = fingerprint(value)
     elif isinstance(fresh, dict):
         text = text_of_keys(map_keys(fresh))
@@ -175,11 +175,11 @@ def _merge_value(
 ) -> MergedField:
     if fresh is None:
         return _clear_value(policy, stored, applied)
-    said = _said(fresh)
-    if policy != "ours" and isinstance(stored, dict) and isinstance(said, dict):
-        value, own = _over_record(policy, stored, said, applied, drops=said is not fresh)
+    given = _without_empty(fresh)
+    if policy != "ours" and isinstance(stored, dict) and isinstance(given, dict):
+        value, own = _over_record(policy, stored, given, applied, drops=given is not fresh)
     else:
-        value, own = said, fingerprint(said)
+        value, own = given, fingerprint(given)
     if not same_json(stored, value):
         return value, own
     if policy == "ours" or _is_in(own, applied.ours) or _is_in(fingerprint(stored), applied.others):
@@ -188,17 +188,17 @@ def _merge_value(
 
 
 def _over_record(
-    policy: Policy, stored: JsonObject, said: JsonObject, applied: AppliedField, *, drops: bool
+    policy: Policy, stored: JsonObject, given: JsonObject, applied: AppliedField, *, drops: bool
 ) -> MergedField:
     """Return a record with the sub-fields of the stored one that it does not have, and its text.
 
     The source `drops` them where all of the stored record is what we wrote.
     """
-    value = {**stored, **said}
-    if len(value) == len(said) or not _is_in(fingerprint(stored), applied.ours):
-        return value, fingerprint(said)
+    value = {**stored, **given}
+    if len(value) == len(given) or not _is_in(fingerprint(stored), applied.ours):
+        return value, fingerprint(given)
     if drops and _clear_value(policy, stored, applied)[0] is None:
-        value = said
+        value = given
     return value, fingerprint(value)
 
 
@@ -218,7 +218,7 @@ def _is_in(own: str, applied: str) -> bool:
     return own in fingerprints_in(applied)
 
 
-def _said(fresh: object) -> object:
+def _without_empty(fresh: object) -> object:
     """Return a value without the sub-fields that the source says are empty."""
     if isinstance(fresh, dict) and None in fresh.values():
         return {name: value for name, value in fresh.items() if value is not None}

@@ -101,9 +101,12 @@ class IncrementalConfig(RecipeModel):
 
     A full pass follows every `state.full_every`. In between, a run is read again if it started or
     ended since, was unfinished at the last read, was resumed, deleted or restored, or was refused
-    by the catalog. It is also read again if its registered versions, aliases or logged models
-    changed. If an experiment has new runs with old dates, such as imports, all its runs are read
-    again. Of external models, the newest 500 are read again, and those created or finished since.
+    by the catalog. It is also read again if its registered versions or aliases changed, or a logged
+    model of it was created or finished. If an experiment has new runs with old dates, such as
+    imports, all its runs are read again. Of external models, the newest 500 are read again with
+    their versions, and those created or finished since. MLflow does not tell when a run was edited
+    after its end, nor when a logged model got a tag, parameter or metric: the next full pass reads
+    these.
     """
 
     enabled: bool = True
