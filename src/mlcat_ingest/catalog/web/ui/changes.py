@@ -23,7 +23,15 @@ from mlcat_ingest.catalog.web.ui.history import (
     values_of,
     writers_of,
 )
-from mlcat_ingest.catalog.web.ui.lists import PAGE_ROWS, ListRow, names_of, rows_of, urns_named
+from mlcat_ingest.catalog.web.ui.ingestion import RECIPE
+from mlcat_ingest.catalog.web.ui.lists import (
+    PAGE_ROWS,
+    ListRow,
+    names_of,
+    newest,
+    rows_of,
+    urns_named,
+)
 from mlcat_ingest.catalog.web.ui.text import (
     KIND_LABELS,
     entity_href,
@@ -35,6 +43,7 @@ from mlcat_ingest.catalog.web.ui.text import (
 from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.metadata.aspects import STATUS, TEST_RESULTS
+from mlcat_ingest.metadata.registry import ENTITY_TYPES
 from mlcat_ingest.metadata.urn import PREFIX
 
 PATH: Final = "/changes"
@@ -57,7 +66,8 @@ class _ChangedEntity:
     """An entity that was created, changed or removed at one moment, by whom, and in what.
 
     It was evaluated if there are only new results of metadata tests. `results` say which of these
-    fail newly, and which no longer do.
+    fail newly, and which no longer do. Behind the `last` one the page leaves others of its kind
+    out.
     """
 
     row: ListRow
@@ -66,6 +76,7 @@ class _ChangedEntity:
     writers: tuple[Piece, ...]
     versions: tuple[ShownVersion, ...] = ()
     results: Sequence[str] = ()
+    last: bool = False
 
     @property
     def id(self) -> str:
@@ -111,16 +122,15 @@ class ChangesPage:
     """A page of changes; `older` is the address of the next one, None on the last.
 
     Results of metadata tests take no place of other changes: the page has the newest ones beside
-    these. Where there are more changes behind them, or more results (True), they are `cut`.
-    `writers` and `kinds` are the values to choose from, with their names; `chosen` are those of the
-    address.
+    these. `writers` and `kinds` are values to choose from, with their names; `chosen` are those of
+    the address, of which `unknown` says what there is not.
     """
 
     entities: tuple[_ChangedEntity, ...]
-    cut: Collection[bool] = ()
     chosen: Mapping[str, str] = field(default_factory=dict)
     writers: Mapping[str, str] = field(default_factory=dict)
     kinds: Mapping[str, str] = field(default_factory=dict)
+    unknown: Sequence[str] = ()
     older: str | None = None
 
     @property
@@ -136,19 +146,17 @@ class ChangesPage:
     @property
     def days(self) -> Iterator[tuple[str, list[_ChangeSet]]]:
         """The changes by day and by who made them, of each day the results of tests last."""
-        last = {one.is_evaluated: one for one in self.entities}
-        cut = [last[of] for of in self.cut if of in last]
         for day, of_day in groupby(self.entities, lambda one: one.day):
             by_writers: dict[tuple[Piece, ...], list[_ChangedEntity]] = {}
             for one in sorted(of_day, key=lambda one: one.is_evaluated):
                 by_writers.setdefault(one.writers, []).append(one)
-            yield day, [_change_set(of, cut) for of in by_writers.values()]
+            yield day, [_change_set(of) for of in by_writers.values()]
 
 
 def changes_page(store: Store, query: Mapping[str, str]) -> ChangesPage:
     """Return the page of changes that the parameters in `query` ask for.
 
-    Cost: some 15 SQL statements, of which two walk along the index of the time, and the
+    Cost: some 16 SQL statements, of which two walk along the index of the time, and the
     comparison of at most `history.COMPARED_CHARS` characters.
     """
     chosen = {key: text for key in _FILTERS if (text := query.get(key, "").strip())}
@@ -157,69 +165,94 @@ def changes_page(store: Store, query: Mapping[str, str]) -> ChangesPage:
     by = chosen.get("by", "")
     recipe = by.removeprefix(_RECIPE) if by.startswith(_RECIPE) else ""
     person = "" if recipe else by
-    if person and person != PEOPLE and not entity_type(person):
-        person = chosen["by"] = f"{_PERSON}{person}"
-    group = chosen.get("group", "")
-    groups = (urns_named(store, "mlModelGroup", group) or (group,)) if group else ()
-    wanted = ChangeFilter(person, recipe, chosen.get("kind", ""), groups)
+    if person and person != PEOPLE:
+        person = next(iter(urns_named(store, "corpuser", person)), f"{_PERSON}{person}")
+    kind, group = chosen.get("kind", ""), chosen.get("group", "")
+    groups = urns_named(store, "mlModelGroup", group) if group else ()
+    wanted = ChangeFilter(person, recipe, kind, groups or (group,) * bool(group))
     given = _BEFORE.fullmatch(query.get("before", ""))
     before = None if given is None else (int(given[1]), int(given[2]))
-    versions, ends = _versions(store, wanted, before)
-    writers = {one.modified_by for one in versions} | {person}
-    people = names_of(store, sorted(writers.difference(NO_PERSON, ("", PEOPLE))))
-    recipes = {scalar(one.system_metadata.get("pipelineName")) for one in versions} | {recipe}
-    older = "-".join(map(str, ends[False])) if False in ends else None
-    kinds = dict.fromkeys(("", *KIND_LABELS, wanted.entity_type))
+    filters = (wanted, replace(wanted, evaluated=True))
+    versions, ends = _versions(store, filters, before)
+    older = "-".join(map(str, ends[wanted])) if wanted in ends else None
+    unknown = [f"There is no kind {kind}."] * (kind not in {"", *ENTITY_TYPES})
+    unknown += [f"No group is named {group}."] * bool(group and not groups)
     return ChangesPage(
         # Of an entity that was created at that moment everything is new.
         _changed(
             store,
             versions,
             [one for one in versions if not one.with_entity and one.aspect != TEST_RESULTS],
+            ends.values(),
         ),
-        ends.keys(),
         chosen,
-        {"": "anybody", PEOPLE: "people", **people}
-        | {f"{_RECIPE}{name}": f"recipe {name}" for name in sorted(recipes - {""})},
-        {name: kind_name(name, plural=True) for name in kinds} | {"": "all kinds"},
+        _writers(store, versions, {person}, {recipe}),
+        {name: kind_name(name, plural=True) for name in dict.fromkeys((*KIND_LABELS, kind))}
+        | {"": "all kinds"},
+        unknown,
         None if older is None else _href(PATH, chosen | {"before": older}),
+    )
+
+
+def _writers(
+    store: Store, versions: Iterable[VersionInfo], people: set[str], recipes: set[str]
+) -> Mapping[str, str]:
+    """Return those who wrote these versions, and all recipes, as `by` takes them, with names."""
+    people |= {one.modified_by for one in versions}
+    recipes |= {scalar(one.system_metadata.get("pipelineName")) for one in versions}
+    known = [hit.urn for hit in store.search(newest(RECIPE, 0, PAGE_ROWS)).hits]
+    named = names_of(store, sorted({*known, *people}.difference(NO_PERSON, ("", PEOPLE))))
+    recipes |= {named.pop(urn) for urn in known}
+    return (
+        {PEOPLE: "people"}
+        | {urn.removeprefix(_PERSON): name for urn, name in named.items()}
+        | {f"{_RECIPE}{name}": f"recipe {name}" for name in sorted(recipes - {""})}
     )
 
 
 def latest_changes(store: Store) -> ChangesPage:
     """Return the latest changes of the last day, without values, for the first page.
 
+    Those of people are there however many an ingestion made after them.
+
     Cost: some ten SQL statements.
     """
-    versions, ends = _versions(store, ChangeFilter(), None, now_ms() - _DAY_MS)
+    filters = (ChangeFilter(PEOPLE), ChangeFilter(), ChangeFilter(evaluated=True))
+    versions, ends = _versions(store, filters, None, now_ms() - _DAY_MS)
     removals = [one for one in versions if one.aspect == STATUS and not one.with_entity]
-    return ChangesPage(_changed(store, versions, removals), ends.keys())
+    return ChangesPage(_changed(store, versions, removals, ends.values()))
 
 
 def _versions(
-    store: Store, wanted: ChangeFilter, before: Moment | None, since_ms: int = 0
-) -> tuple[Sequence[VersionInfo], Mapping[bool, Moment]]:
+    store: Store, filters: Iterable[ChangeFilter], before: Moment | None, since_ms: int = 0
+) -> tuple[Sequence[VersionInfo], Mapping[ChangeFilter, Moment]]:
     """Return the versions of a page, and the moments where it ends before the changes do.
 
-    It ends so in changes, and in results of metadata tests (True), each after `PAGE_ROWS`. Results
-    are of the time of its changes.
+    Of each of the `filters` it has the newest `PAGE_ROWS`. Results of metadata tests are of the
+    time of the other changes.
     """
     since: Moment = (since_ms, 0)
     moments: list[Moment] = []
-    ends: dict[bool, Moment] = {}
-    for evaluated in (False, True):
-        of = replace(wanted, evaluated=evaluated)
-        found = store.read(history.moments, of, since, before, PAGE_ROWS + 1)
+    ends: dict[ChangeFilter, Moment] = {}
+    for of in filters:
+        start = ends.get(replace(of, evaluated=False), since)
+        found = store.read(history.moments, of, start, before, PAGE_ROWS + 1)
         moments += found[:PAGE_ROWS]
         if len(found) > PAGE_ROWS:
-            since = ends[evaluated] = found[PAGE_ROWS - 1]
+            ends[of] = found[PAGE_ROWS - 1]
     return store.read(history.versions_at, moments), ends
 
 
 def _changed(
-    store: Store, found: Sequence[VersionInfo], compare: Sequence[VersionInfo]
+    store: Store,
+    found: Sequence[VersionInfo],
+    compare: Sequence[VersionInfo],
+    ends: Collection[Moment],
 ) -> tuple[_ChangedEntity, ...]:
-    """Return the entities whose versions were found, with what those to `compare` changed."""
+    """Return the entities whose versions were found, with what those to `compare` changed.
+
+    Those of the moments `ends` are the last of their kind.
+    """
     # What was removed comes first: no large value is in the way of it.
     compare = sorted(compare, key=lambda one: one.aspect != STATUS)
     hrefs = [entity_href(one.urn, tab="history") for one in compare]
@@ -229,7 +262,7 @@ def _changed(
     rows = dict(zip(urns, rows_of(store, urns), strict=True))
     results = _new_results(store, found)
     entities = []
-    for (modified_ms, urn), group in groupby(found, lambda one: (one.modified_ms, one.urn)):
+    for at, group in groupby(found, lambda one: (one.modified_ms, one.entity_id)):
         versions = [*group]
         changes = tuple(shown[one] for one in versions if one in shown)
         # Beside a change, that there is another one of bookkeeping only says nothing.
@@ -241,8 +274,9 @@ def _changed(
         anew: Sequence[str] = ()
         if {one.aspect for one in versions} == {TEST_RESULTS}:
             outcome, anew = "evaluated", results[versions[0]]
-        by_whom = by[versions[0]]
-        entities.append(_ChangedEntity(rows[urn], modified_ms, outcome, by_whom, changes, anew))
+        row, by_whom = rows[versions[0].urn], by[versions[0]]
+        last = at in ends
+        entities.append(_ChangedEntity(row, at[0], outcome, by_whom, changes, anew, last))
     return tuple(entities)
 
 
@@ -264,7 +298,7 @@ def _tests(value: Mapping[str, Any], side: str) -> set[str]:
     return {entry["test"] for entry in value.get(side) or []}
 
 
-def _change_set(entities: Sequence[_ChangedEntity], cut: Collection[_ChangedEntity]) -> _ChangeSet:
+def _change_set(entities: Sequence[_ChangedEntity]) -> _ChangeSet:
     """Return the changes of one writer; there are more than are counted if the page cuts them."""
     changed: list[_ChangedEntity] = []
     folded: dict[tuple[str, bool, str], dict[str, _ChangedEntity]] = {}
@@ -275,11 +309,9 @@ def _change_set(entities: Sequence[_ChangedEntity], cut: Collection[_ChangedEnti
         kind = kind_name(entity_type(one.row.urn)) if one.is_evaluated else one.row.kind
         for what in one.results or (one.outcome,):
             folded.setdefault((kind, one.is_evaluated, what), {})[one.row.urn] = one
-    cut_here = {one.is_evaluated for one in entities if one in cut}
+    cut = {one.is_evaluated for one in entities if one.last}
     texts = {
-        f"{'at least ' if evaluated in cut_here else ''}{plural(len(of), kind)} {what}": [
-            *of.values()
-        ]
+        f"{'at least ' if evaluated in cut else ''}{plural(len(of), kind)} {what}": [*of.values()]
         for (kind, evaluated, what), of in folded.items()
     }
     return _ChangeSet(entities[0], texts, changed)

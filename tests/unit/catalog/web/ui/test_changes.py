@@ -258,6 +258,7 @@ def test_changes_of_a_recipe_are_found_by_its_name(store: Store, clock: list[int
         ("?by=people", ["m0"]),
         ("?by=ada", ["m0"]),
         (f"?by={ADA}", ["m0"]),
+        ("?by=Ada L.", ["m0"]),
         ("?by=urn:li:corpuser:eve", []),
         ("?kind=mlModelGroup", ["Other", "Churn"]),
         ("?kind=corpuser", ["Ada L."]),
@@ -279,15 +280,27 @@ def test_changes_are_filtered(filled: Store, query: str, names: list[str]) -> No
 
 def test_the_form_keeps_what_was_chosen_and_names_the_people(filled: Store) -> None:
     source = get(filled, "/changes?by=ada&kind=mlModel&group=%22%3E").text
-    assert f'<option value="{ADA}" selected>Ada L.</option>' in source
+    assert 'name="by" list="writers" value="ada"' in source
     assert '<option value="mlModel" selected>Models</option>' in source
     assert 'value="&#34;&gt;"' in source
-    assert f'<option value="{ADA}">Ada L.</option>' in get(filled, "/changes").text
+    assert '<option value="ada">Ada L.</option>' in get(filled, "/changes").text
     for kind in ("", "?kind=unknownType"):
         (chosen,) = re.findall(
             r'name="kind">.*?<option value="(\w*)" selected>', get(filled, f"/changes{kind}").text
         )
         assert chosen == kind.removeprefix("?kind=")
+
+
+def test_the_form_offers_all_recipes_and_says_what_there_is_not(filled: Store) -> None:
+    source = "urn:li:dataHubIngestionSource:weekly"
+    put(filled, source, dataHubIngestionSourceInfo={"name": "weekly", "type": "mlflow"})
+    assert '<option value="recipe:weekly">recipe weekly</option>' in get(filled, "/changes").text
+    for query, cause in {
+        "?kind=mlmodel": "No changes. There is no kind mlmodel.",
+        "?group=chrun": "No changes. No group is named chrun.",
+    }.items():
+        assert text(filled, query).startswith(f" {cause}")
+    assert text(filled, "?by=recipe:weekly").startswith(" No changes. Served by")
 
 
 def test_pages_follow_each_other_through_one_moment(store: Store, clock: list[int]) -> None:
@@ -391,7 +404,7 @@ def test_a_feed_without_entries_is_one(store: Store) -> None:
 
 @pytest.mark.parametrize("target", ["/changes", "/changes?by=ada&group=x"])
 def test_the_feed_is_found_from_the_pages(filled: Store, target: str) -> None:
-    feed = target.replace("/changes", "/changes.atom").replace("by=ada", f"by={quote(ADA, '')}")
+    feed = target.replace("/changes", "/changes.atom")
     link = '<link rel="alternate" type="application/atom+xml" title="What changed" href="{}">'
     assert link.format(feed.replace("&", "&amp;")) in get(filled, target).text
     assert link.format("/changes.atom") in get(filled, "/").text
@@ -436,3 +449,16 @@ def test_the_first_page_shows_the_last_days_changes(
         "12:00 UTC by ada 1 Model changed : a All changes" in found.text
     )
     assert "/changes" in found.links
+
+
+def test_no_ingestion_hides_what_people_changed_that_day(
+    store: Store, clock: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlcat_ingest.catalog.web.ui.changes.now_ms", lambda: NOON_MS + 1)
+    write(store, model("m"), {"name": "m"}, ADA)
+    clock[0] += 1
+    urns = [model(f"m{number}") for number in range(PAGE_ROWS + 1)]
+    store.write([Write(urn, "mlModelProperties", {"name": urn}) for urn in urns])
+    found = page(store, "/").text
+    assert f"by a person or tool at least {PAGE_ROWS} Models created" in found
+    assert "by ada 1 Model created : m All changes" in found
