@@ -159,18 +159,16 @@ class _Links:
 
     def __init__(self, store: Store, origin: str, *, upstream: bool) -> None:
         self._store, self._upstream = store, upstream
-        # What a table comes from is what its features come from; else it is behind its features.
-        reversed_tables = upstream and entity_type(origin) == "mlFeatureTable"
+        # A feature does not come from its table, but the table from what its features come from.
+        of_table = _OF_TABLES if entity_type(origin) == "mlFeatureTable" else frozenset()
         self._query = LineageQuery(
             upstream,
             0,
             COUNTED,
             include_missing=True,
             arriving=COUNTED,
-            from_destination=FROM_DESTINATION | _DATA | (_OF_TABLES if reversed_tables else set()),
-            to_destination=TO_DESTINATION
-            | _DEPLOYMENTS
-            | (set() if reversed_tables else _OF_TABLES),
+            from_destination=FROM_DESTINATION | _DATA | (of_table if upstream else set()),
+            to_destination=TO_DESTINATION | _DEPLOYMENTS | (set() if upstream else of_table),
         )
         self._of: dict[str, dict[str, None]] = {}
 

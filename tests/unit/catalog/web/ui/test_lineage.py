@@ -78,7 +78,6 @@ def test_a_run_comes_from_data_features_and_jobs(churn: Store) -> None:
     assert drawn(churn, model("run"), upstream=True) == [
         feature("t", "f"),
         f".{ORDERS}",
-        f".{table('t')}",
         INSTANCE,
         TRAINING,
     ]
