@@ -307,7 +307,11 @@ class Tally:
         # The line breaks of an error are ours: each of its lines is clean by itself.
         failure = None if error is None or interrupted else failure_of(error, self.clean)
         clean: Report = _each_text(report, self.clean)
-        return replace(clean, name=self._name, run_id=self._run_id, failure=failure)
+        # They are no texts: changed by a character, they would lead nowhere.
+        urns, run_id = report.changed_group_urns, self._run_id
+        return replace(
+            clean, name=self._name, run_id=run_id, failure=failure, changed_group_urns=urns
+        )
 
     def _all_denied(self) -> NotAuthorizedError | None:
         """Return the error of a run that may write nothing, None for any other."""

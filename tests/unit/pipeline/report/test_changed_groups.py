@@ -67,6 +67,11 @@ def test_the_number_counts_all_and_the_first_are_named(
     assert set(report.changed_group_urns) < set(some)
 
 
+def test_a_group_is_named_as_it_is_stored_whatever_characters_it_has(sink: FakeSink) -> None:
+    urn = group_urn("a\u202eb")
+    assert run(sink, model("r", urn)).changed_group_urns[-1] == urn
+
+
 def test_the_report_has_the_address_of_the_catalogs_pages(
     sink: FakeSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -297,8 +297,10 @@ def _removal(key: str) -> Edit:
 
 
 def _new_tag(text: str) -> Edit:
-    urn = text if text.startswith(f"{urns.PREFIX}tag:") else urns.build("tag", text)
-    name = {"name": key_aspect(urn)[1]["name"]}
+    urn = text if text.startswith(urns.PREFIX) else urns.build("tag", text)
+    if entity_type(urn) != "tag":
+        raise BadRequestError(f"{urn} is the URN of no tag.")
+    name = {"name": urns.decoded_parts(urn)[0]}
     made = Write(urn, TAG_PROPERTIES, name, "CREATE_ENTITY", skip_if_exists=True)
     return replace(edits.add_labels(GLOBAL_TAGS, [urn]), first=made)
 

@@ -311,12 +311,14 @@ def test_a_text_without_its_version_is_not_dropped(stored: Store, app: Starlette
 def test_a_tag_is_added_by_its_name_in_any_case(stored: Store, jane: Browser) -> None:
     for urn, name in (("u1", "PII"), ("u2", "pii"), ("u3", "Gold"), ("x", "Other")):
         put(stored, f"urn:li:tag:{urn}", tagProperties={"name": name})
-    for typed in ("PII", "pii", "GOLD", "x", "urn:li:tag:zz", "urn:li:tag:u3"):
-        saved(jane, tag=typed)
+    new = {"urn:li:tag:zz": "zz", "urn:li:tag:ready %28prod%29": "ready (prod)"}
+    typed = ("PII", "pii", "GOLD", "x", "urn:li:tag:zz", "urn:li:tag:u3", "ready (prod)")
+    for text in (*typed, "Ready (Prod)"):
+        saved(jane, tag=text)
     tags = [entry["tag"] for entry in value(stored, "globalTags")["tags"]]
-    assert tags == [f"urn:li:tag:{name}" for name in ("u1", "u2", "u3", "x", "zz")]
-    made = stored.get_many(["urn:li:tag:zz"])["urn:li:tag:zz"]
-    assert made["tagProperties"].value == {"name": "zz"}
+    assert tags == [*(f"urn:li:tag:{name}" for name in ("u1", "u2", "u3", "x")), *new]
+    made = stored.get_many([*new])
+    assert [made[urn]["tagProperties"].value["name"] for urn in new] == [*new.values()]
 
 
 @pytest.mark.parametrize(
@@ -328,6 +330,7 @@ def test_a_tag_is_added_by_its_name_in_any_case(stored: Store, jane: Browser) ->
         ({"owner": "urn:li:x"}, "owner", "is not a URN"),
         ({"owner": "jane", "owner_type": "KING"}, "owner", "KING"),
         ({"tag": "x" * 600}, "tag", "bytes"),
+        ({"tag": "urn:li:corpuser:zz"}, "tag", "urn:li:corpuser:zz is the URN of no tag."),
         ({"remove": ["nope"]}, "form", "The form is damaged"),
         ({"remove": ['["tags"]']}, "form", "The form is damaged"),
         ({"remove": ['{"tags":1}']}, "form", "The form is damaged"),
