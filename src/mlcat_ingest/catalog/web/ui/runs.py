@@ -8,9 +8,11 @@ columns are those that the browser keeps for the group.
 """
 
 import csv
+import difflib
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Annotated, Any, Final
@@ -297,6 +299,17 @@ class _Columns:
         }
         return cls(facts, numbers, texts, shown, found.total)
 
+    def unknown(self, view: RunsView) -> str:
+        """Return a sentence about the first column of a view that there is not; "" for none."""
+        known = [*self.facts, *self.numbers]
+        named = (view.sort_field, *view.columns, view.chart, view.over, view.colour)
+        for name in named:
+            if name not in {*known, *_SORTABLE, *_FACTS, EVERY}:
+                near = difflib.get_close_matches(name, known, n=1)
+                meant = f"; did you mean `{near[0]}`?" if near else ""
+                return f"No model here has `{name}`{meant}"
+        return ""
+
     @property
     def choices(self) -> list[tuple[str, str, bool]]:
         """All columns with their labels, and whether they are shown; these first."""
@@ -333,7 +346,7 @@ def runs_table(store: Store, view: RunsView, group: Mapping[str, Any]) -> RunsTa
     Cost: four walks through the models of the group, two for the chart; some twenty SQL statements.
     """
     columns = _Columns.of(store, view)
-    problem = ""
+    problem = columns.unknown(view)
     if len(view.columns) > _MOST_NAMED:
         every = len(columns.shown) == len(columns.choices)
         if len(columns.shown) > _MOST_NAMED and not every:
@@ -353,8 +366,7 @@ def runs_table(store: Store, view: RunsView, group: Mapping[str, Any]) -> RunsTa
             total = roots.total
             rows = [view.folded(row) for row in nested_rows(store, roots.urns, view.opened)]
         if not total:
-            any_of = request.any_of
-            problem = store.read(unknown_number, any_of) or problem
+            problem = store.read(unknown_number, request.any_of) or problem
         chart = _chart(store, view, request, columns.shown) if total else None
     except BadRequestError as error:
         problem, chart = error.message, None
@@ -513,13 +525,14 @@ def export(store: Store, view: RunsView, kind: str) -> Iterator[str]:
 def _lines(store: Store, view: RunsView, kind: str) -> Iterator[str]:
     columns = _Columns.of(store, view).shown
     rows = _exported(store, view, columns)
+    heads = ("urn", "name", *columns)
     if kind == "json":
         yield "["
         for at, row in enumerate(rows):
-            yield ",\n" * (at > 0) + orjson.dumps(row).decode()
+            values = {head: _json_value(head, row.get(head, "")) for head in heads}
+            yield ",\n" * (at > 0) + orjson.dumps(values).decode()
         yield "]\n"
         return
-    heads = ("urn", "name", *columns)
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow(map(_cell, heads))
@@ -545,6 +558,14 @@ def _exported(store: Store, view: RunsView, columns: Sequence[str]) -> Iterator[
         after = page.next_scroll
         if after is None:
             return
+
+
+def _json_value(name: str, text: str) -> object:
+    """Return a value as JSON has it; a metric that is no finite number stays a text."""
+    if name.startswith(METRICS) or name == DURATION_MS:
+        with suppress(ValueError):
+            return orjson.loads(text)
+    return text or None
 
 
 def _cell(text: str) -> str:

@@ -151,6 +151,29 @@ def test_a_wrong_filter_or_order_has_an_error(
     assert names(store, address(query)) == []
 
 
+@pytest.mark.parametrize(
+    ("query", "meant"),
+    [
+        (("sort", "metrics.acu"), "metrics.auc"),
+        (("sort", "-params.dept"), "params.depth"),
+        (("show", "statsu"), "status"),
+        (("chart", "metrics.acu"), "metrics.auc"),
+        (("over", "params.dpeth"), "params.depth"),
+        (("colour", "params.dpeth"), "params.depth"),
+    ],
+)
+def test_a_column_that_no_model_has_is_named_with_the_nearest(
+    store: Store, query: tuple[str, str], meant: str
+) -> None:
+    put_run(store, "a", {"auc": 0.95}, {"depth": 8}, status="FINISHED")
+    found = page(store, at(CHURN, address(query))).text
+    wrong = query[1].removeprefix("-")
+    assert f"No model here has `{wrong}`; did you mean `{meant}`?" in found
+    assert names(store, address(query)) == ["a"]
+    for right in (("sort", "-status"), ("show", "*"), ("show", "stage"), ("sort", "name")):
+        assert "No model here" not in page(store, at(CHURN, address(right))).text
+
+
 def test_chosen_columns_are_kept_by_every_link_and_form(store: Store) -> None:
     for index in range(60):
         put_run(store, f"r{index}", {"auc": index, "f1": 1}, {"depth": 8, "optimizer": "adam"})
@@ -452,10 +475,21 @@ def test_an_export_has_all_rows_of_the_view(store: Store, monkeypatch: pytest.Mo
         "urn": model("failed"),
         "name": "failed",
         "status": "FAILED",
-        "metrics.auc": "0.5",
-        "duration_ms": "25",
+        "metrics.auc": 0.5,
+        "duration_ms": 25,
         "started": row["started"],
     }
+
+
+def test_json_has_numbers_and_null_for_what_is_missing(store: Store) -> None:
+    put_run(store, "a", {"auc": "NaN", "huge": 1e300}, {"depth": 8, "lr": 1}, status="FAILED")
+    put_run(store, "b", {"auc": 7}, {"depth": 9})
+    shown = [("show", name) for name in ("status", "metrics.auc", "metrics.huge", "params.lr")]
+    rows = json.loads(get(store, at(CHURN, address(*shown, ("export", "json")))).text)
+    assert [[*row.values()][1:] for row in rows] == [
+        ["b", None, 7, None, None],
+        ["a", "FAILED", "NaN", 1e300, "1"],
+    ]
 
 
 def test_no_cell_of_an_export_is_a_formula(store: Store) -> None:
