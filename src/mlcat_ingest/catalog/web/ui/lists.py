@@ -85,6 +85,9 @@ _CLI_RECIPE: Final = re.compile(r"\[CLI\] .*\[(?P<recipe>[^\[\]]+)\]")
 
 _COMPLETE: Final = frozenset({"", "FINISHED"})
 _UNSUCCESSFUL: Final = frozenset({"FAIL", "PRUNED", "RUNNING", "WAITING"})
+_WIDEST: Final = 40
+"""Characters of a parameter that a list shows; the rest is one hover away."""
+
 _FIRST_STEP: Final = "step 0"
 """The description of a metric of that step, which a version often has."""
 
@@ -286,7 +289,12 @@ def value_column(column: str) -> ListColumn:
     """Return the column of a metric or parameter, such as `metrics.auc`."""
     family, _, name = column.partition(".")
     hint = f"{'metric' if family == 'metrics' else 'parameter'} {name}"
-    return ListColumn(name, lambda row: row.shown(column), css="number", hint=hint)
+
+    def cell(row: ListRow) -> Rounded:
+        value = row.shown(column)
+        return value if len(value) <= _WIDEST else Rounded(f"{value[: _WIDEST - 1]}…", value.full)
+
+    return ListColumn(name, cell, css="number", hint=hint)
 
 
 def pager(total: int, start: int, shown: int, address: Callable[[int], str]) -> Pager:

@@ -151,6 +151,14 @@ def test_a_wrong_filter_or_order_has_an_error(
     assert names(store, address(query)) == []
 
 
+def test_a_long_parameter_is_cut_with_the_whole_one_hover_away(store: Store) -> None:
+    for name in ("a", "b"):
+        put_run(store, name, {"auc": 1}, {"prompt": f"{name} {'word ' * 20}end", "exact": "x" * 40})
+    shown = get(store, at(CHURN, address(("show", "params.prompt"), ("show", "params.exact")))).text
+    assert re.search(r'<abbr title="a (word ){20}end"><bdi>a (word ){7}wo…</bdi></abbr>', shown)
+    assert f"<bdi>{'x' * 40}</bdi>" in shown
+
+
 @pytest.mark.parametrize(
     ("query", "meant"),
     [
