@@ -65,7 +65,10 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
                     "description": "A churn model: which customer leaves.",
                     "groups": [churn] if at else [],
                     "mlFeatures": [feature("drivers", "conv_rate")],
-                    "trainingMetrics": [{"name": "auc", "value": str(auc)}],
+                    "trainingMetrics": [
+                        {"name": "auc", "value": str(auc)},
+                        {"name": "best iteration", "value": "300"},
+                    ],
                     "hyperParams": [{"name": "depth", "value": "8"}],
                     "customProperties": {"team": "growth", "mlflow.status": "FAILED"},
                     "created": {"time": 1_770_000_000_000},

@@ -5,9 +5,10 @@
 It has the syntax of Elasticsearch's `query_string`: words, `field:value`, `field:"a phrase"`,
 `field:prefix*`, `field:*suffix`, `field:>=5`, `field:[a TO b]`, `_exists_:field`,
 `field:(a OR b)`, parentheses, AND, OR, NOT, `+`, `-`, and backslashes before special characters.
-`field>=5`, `field=value` and `field!=value` mean `field:>=5`, `field:value` and its opposite, and
-commas part alternatives. Boosts are passed over. Words under OR or NOT are looked for in every
-text. Source: the query of DataHub's searches behind `/q `.
+`field>=5`, `field=value` and `field!=value` mean `field:>=5`, `field:value` and its opposite,
+commas part alternatives, and a name may be in quotes: `metrics."a b">5`. Boosts are passed over.
+Words under OR or NOT are looked for in every text. Source: the query of DataHub's searches behind
+`/q `.
 """
 
 import difflib
@@ -73,7 +74,8 @@ _CLAUSE: Final = re.compile(
     r"""(?!AND\b|OR\b|&&|\|\|)
     (?: (?P<open>\() | (?P<quoted>"(?:[^"\\]|\\.)*")(?:\^[\d.]+)?
     | (?P<urn>urn:li:(?:\\.|[^\s()"\\])+)
-    | (?P<text>(?:\\.|(?!!=)[^\s()"\\:=<>])+)(?P<operator>:|\s*(?:!=|[<>]=?|=))?
+    | (?P<text>(?:\\.|(?!!=)[^\s()"\\:=<>])+)(?:"(?P<named>(?:[^"\\]|\\.)*)"(?=:|\s*(?:!=|[<>=])))?
+      (?P<operator>:|\s*(?:!=|[<>]=?|=))?
     | (?P<sign>[=<>]+) )""",
     re.VERBOSE | re.DOTALL,
 )
@@ -215,7 +217,8 @@ class _QueryReader:
         if match["open"]:
             clauses = self._group(field)
         elif match["operator"]:
-            clauses = self._condition(match["text"], match["operator"].strip())
+            name = match["text"] + (match["named"] or "")
+            clauses = self._condition(name, match["operator"].strip())
         elif match["quoted"]:
             clauses = self._phrase(field, match["quoted"])
         else:

@@ -1,6 +1,7 @@
 """One search from its request to its page, with facets and highlighted words."""
 
 import difflib
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -84,8 +85,10 @@ def unknown_number(connection: Connection, any_of: Alternatives) -> str:
         names = connection.scalars(select(keyword.c.value).where(keyword.c.field == field)).all()
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
-            meant = f"; did you mean `{FieldName(field, near[0]).column}`?" if near else ""
-            return f"query: no entity has `{FieldName(field, name).column}`{meant}"
+            # A sign or a blank in a name takes a backslash.
+            meant = [re.sub(r"([^\w.@/-])", r"\\\1", FieldName(field, one).column) for one in near]
+            cure = f"; did you mean `{meant[0]}`?" if meant else ""
+            return f"query: no entity has `{FieldName(field, name).column}`{cure}"
     return ""
 
 

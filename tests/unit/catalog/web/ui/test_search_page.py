@@ -105,6 +105,16 @@ def test_whatever_is_typed_has_a_page(store: Store, text: str, shown: str) -> No
     assert "<b>" not in answer.text
 
 
+def test_the_nearest_metric_is_named_as_a_query_takes_it(store: Store) -> None:
+    numbers = [{"name": "best iteration", "value": "3"}]
+    put(store, model("m"), mlModelProperties={"trainingMetrics": numbers})
+    wrong = quote('metrics."best itration">1')
+    answer = get(store, f"/search?q={wrong}").text
+    assert r"did you mean `metrics.best\ iteration`?" in answer
+    for name in (r"metrics.best\ iteration", 'metrics."best iteration"'):
+        assert 'Search <span class="count">1<' in get(store, f"/search?q={quote(f'{name}>1')}").text
+
+
 def hits(found: str) -> list[str]:
     """Return the names of the hits, in their order."""
     return re.findall(r'<p class="hit"><a [^>]*><bdi>(.*?)</bdi>', found)
