@@ -13,7 +13,7 @@ import pytest
 
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.metadata.proposal import Entity, Proposal
+from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.registry import ASPECTS, ENTITY_TYPES, KEY_ASPECTS
 from mlcat_ingest.sources.base import Finished, Page, ReadRequest, Runs
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
@@ -23,6 +23,7 @@ from mlcat_ingest.sources.mlflow.values.joined import JoinedAsset, JoinedRecord
 from support.ai_store import AGENTS, PROMPTS, SECRET, SERVERS, SKILLS, TOOLS, AiStore, seed
 from support.catalog_server import RunningCatalog, running_catalog
 from support.catalog_store import put
+from support.merging import written
 from support.mlflow_readings import entities_of, opened_reader
 from support.mlflow_server import MlflowServer, running
 from support.sdk_schema import assert_valid_for_sdk
@@ -86,10 +87,8 @@ def test_rest_and_sql_give_the_same_and_datahub_takes_it(
     counts = Counter(one.entity_type for one in entities.values())
     assert {kind: counts[kind] for kind in COUNTS} == COUNTS
     for one in entities.values():
-        for name, aspect in one.aspects.items():
-            value = {key: item for key, item in aspect.items() if item is not None}
-            if value:
-                assert_valid_for_sdk(Proposal(one.urn, name, value))
+        for proposal in written(one):
+            assert_valid_for_sdk(proposal)
     latest = {one["name"]: one["latest_version"] for one in store.mcp("GET", "")["mcp_servers"]}
     assert latest == {one.name: one.newest.version for one in by_rest[0][0]}
     assert SECRET not in str(by_rest[1])
