@@ -11,7 +11,7 @@ import csv
 import difflib
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -367,13 +367,14 @@ def runs_table(store: Store, view: RunsView, group: Mapping[str, Any]) -> RunsTa
             rows = [view.folded(row) for row in nested_rows(store, roots.urns, view.opened)]
         if not total:
             problem = store.read(unknown_number, request.any_of) or problem
-        chart = _chart(store, view, request, columns.shown) if total else None
+        chart = _chart(store, view, request, columns) if total else None
     except BadRequestError as error:
         problem, chart = error.message, None
     at_root = sum(not row.depth for row in rows)
     directions = page_directions(store, view.best, [group], rows)
     rows = _owned(store, _version_rows(store, rows, group))
     name = replace(NAME, show="choice" if total > 1 else "entity")
+    by = view.sort_field if view.sort_field in columns.numbers else ""
     is_whole = all(columns.numbers[name].all == columns.total for name in columns.equal)
     return RunsTable(
         view=view,
@@ -390,7 +391,7 @@ def runs_table(store: Store, view: RunsView, group: Mapping[str, Any]) -> RunsTa
             ),
             pager(total, view.start, at_root, lambda at: view.href(start=str(at))),
         ),
-        sorted=view.sort_field if view.sort_field.startswith(METRICS) else "",
+        sorted=by if by.startswith(METRICS) else "",
         direction=directions.of(view.sort_field),
         at_first=any(chart and chart.y in row.first for row in rows),
         chart=chart,
@@ -497,12 +498,10 @@ def _column(
     return replace(column, cell=cell, show="compared")
 
 
-def _chart(
-    store: Store, view: RunsView, request: SearchRequest, columns: Iterable[str]
-) -> Chart | None:
+def _chart(store: Store, view: RunsView, request: SearchRequest, columns: _Columns) -> Chart | None:
     """Return the chart that the reader asked for, or else of the first metric in the list."""
-    asked = (view.chart, view.sort_field, *(name for name in columns if name not in _FACTS))
-    y = next((name for name in asked if field_name(name).name is not None), None)
+    asked = (view.chart, view.sort_field, *(name for name in columns.shown if name not in _FACTS))
+    y = next((name for name in asked if name in columns.numbers), None)
     if y is None:
         return None
     x = view.over if field_name(view.over).name is not None else "created"

@@ -180,9 +180,8 @@ def _is_count(text: str) -> bool:
 
 def _short_number(value: str) -> str:
     """Return a number with at most six significant digits, a count whole; other text as it is."""
-    try:
-        number = float(value)
-    except ValueError:
+    if not is_finite(value):
         return value
+    number = float(value)
     is_count = number.is_integer() and 0 < abs(number) < _MOST_WHOLE
     return f"{number:.0f}" if is_count else f"{number:.6g}"

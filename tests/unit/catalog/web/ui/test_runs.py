@@ -180,6 +180,10 @@ def test_a_column_that_no_model_has_is_named_with_the_nearest(
     assert names(store, address(query)) == ["a"]
     for right in (("sort", "-status"), ("show", "*"), ("show", "stage"), ("sort", "name")):
         assert "No model here" not in page(store, at(CHURN, address(right))).text
+    put_run(store, "b", {"auc": 0.9}, {"depth": 9}, status="FINISHED")
+    found = page(store, at(CHURN, address(("sort", "metrics.acu"), ("chart", "metrics.acv")))).text
+    assert "auc over time" in found
+    assert "nothing says which values are better" not in found
 
 
 def test_chosen_columns_are_kept_by_every_link_and_form(store: Store) -> None:
