@@ -37,13 +37,14 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
                 globalTags={"tags": [{"tag": "urn:li:tag:gold"}] if at < 5 else []},
                 ownership={"owners": [{"owner": JANE, "type": "DATAOWNER"}] if at < 3 else []},
             )
-        for name, loss in (("large", "2"), ("small", "1")):
+        best = {"name": "best iteration", "value": "3"}
+        for name, loss, more in (("large", "2", [best]), ("small", "1", [])):
             put(
                 opened,
                 model(name),
                 mlModelProperties={
                     "name": name,
-                    "trainingMetrics": [{"name": "val_loss", "value": loss}],
+                    "trainingMetrics": [{"name": "val_loss", "value": loss}, *more],
                     "hyperParams": [{"name": "depth", "value": "3"}],
                 },
             )
@@ -106,8 +107,6 @@ def test_whatever_is_typed_has_a_page(store: Store, text: str, shown: str) -> No
 
 
 def test_the_nearest_metric_is_named_as_a_query_takes_it(store: Store) -> None:
-    numbers = [{"name": "best iteration", "value": "3"}]
-    put(store, model("m"), mlModelProperties={"trainingMetrics": numbers})
     wrong = quote('metrics."best itration">1')
     answer = get(store, f"/search?q={wrong}").text
     assert r"did you mean `metrics.best\ iteration`?" in answer
