@@ -1,7 +1,8 @@
 """Criteria of a search as predicates: SQL conditions, expressions of the full-text index."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from operator import eq, ge, gt, le, lt
 from typing import Any, Final
 
@@ -323,7 +324,7 @@ def _keywords(
     if field == "_entityType":
         values = _entity_types(connection, values) if condition in _OF_WHOLE_VALUES else values
     if condition is not Condition.EXISTS:
-        values = (*values, *_as_urns(field, condition, values))
+        values = (*values, *_as_urns(connection, field, condition, values))
         query = query.where(_text_compares(keyword.c.value, condition, values))
     ids = connection.scalars(query.limit(MAX_TOKENS + 1)).all()
     return _has_keyword(query, ids if len(ids) <= MAX_TOKENS else None)
@@ -332,15 +333,17 @@ def _keywords(
 _OF_WHOLE_VALUES: Final = EXACT | {Condition.IEQUAL}
 
 
-def _as_urns(field: str, condition: Condition, values: tuple[str, ...]) -> list[str]:
-    if condition not in {*_OF_WHOLE_VALUES, Condition.START_WITH}:
-        return []
-    return [
-        f"{prefix}{value}"
-        for value in values
-        if not value.startswith(_URN)
-        for prefix in _URN_PREFIXES.get(field, ())
-    ]
+def _as_urns(
+    connection: Connection, field: str, condition: Condition, values: tuple[str, ...]
+) -> Iterator[str]:
+    """Yield the URNs of ids and, where people ask, of names: a tag may have another than its id."""
+    prefixes = _URN_PREFIXES.get(field, ())
+    if condition in {*_OF_WHOLE_VALUES, Condition.START_WITH}:
+        ids = (value for value in values if not value.startswith(_URN))
+        yield from (f"{prefix}{value}" for value, prefix in product(ids, prefixes))
+    if condition is Condition.IEQUAL and prefixes:
+        named = _urns_named(connection, list(values))
+        yield from (urn for urn in named if urn.startswith(prefixes))
 
 
 def _entity_types(connection: Connection, values: tuple[str, ...]) -> tuple[str, ...]:

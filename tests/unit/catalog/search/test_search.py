@@ -145,6 +145,34 @@ def test_conditions_among_the_words(store: Store, text: str, found: list[str]) -
     assert sorted(names(page)) == found
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('tag:"ready (prod)"', ["m3"]),
+        ("tag:GOLDEN,none", ["m3"]),
+        ("tag:u1", ["m3"]),
+        ("-tag:golden name:hare-3", []),
+        ('owner:"Jane D."', ["m3"]),
+        ("owner:golden", []),
+    ],
+)
+def test_tags_and_people_are_found_by_their_names_too(
+    store: Store, text: str, found: list[str]
+) -> None:
+    hares(store)
+    named = {"urn:li:tag:u1": "Golden", "urn:li:tag:ready %28prod%29": "ready (prod)"}
+    for urn, name in named.items():
+        put(store, urn, tagProperties={"name": name})
+    put(store, "urn:li:corpuser:j", corpUserInfo={"active": True, "displayName": "Jane D."})
+    owner = {"owner": "urn:li:corpuser:j", "type": "DATAOWNER"}
+    tags = {"tags": [{"tag": urn} for urn in named]}
+    put(store, model("m3"), globalTags=tags, ownership={"owners": [owner]})
+    words, any_of = read_query(text, strict=True)
+    only = frozenset(["mlModel"])
+    page = store.search(SearchRequest(words, any_of=any_of, count=50, entity_types=only))
+    assert names(page) == found
+
+
 def test_the_name_goes_before_all_else_and_names_go_before_texts(store: Store) -> None:
     tagged = {"tags": [{"tag": "urn:li:tag:churn"}]}
     put(store, model("p"), mlModelProperties={"name": "x", "customProperties": {"a": "churn"}})
