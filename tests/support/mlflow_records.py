@@ -202,7 +202,18 @@ def entity_to_json(entity: Entity) -> dict[str, Any]:
     empty = []
     for name, aspect in entity.aspects.items():
         empty += [f"{name}.{field}" for field, value in aspect.items() if _is_empty(value)]
-        message = {field: value for field, value in aspect.items() if not _is_empty(value)}
+        records = {field: one for field, one in aspect.items() if isinstance(one, dict)}
+        empty += [
+            f"{name}.{field}.{part}"
+            for field, record in records.items()
+            for part, value in record.items()
+            if value is None
+        ]
+        whole = {
+            field: {part: value for part, value in record.items() if value is not None}
+            for field, record in records.items()
+        }
+        message = {f: value for f, value in {**aspect, **whole}.items() if not _is_empty(value)}
         if message:
             shown["aspects"][name] = message
     if empty:

@@ -21,11 +21,18 @@ from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import StateUnavailableError
 from mlcat_ingest.metadata.aspects import STATUS
 from mlcat_ingest.metadata.identity import Writer, other_writer_note
-from mlcat_ingest.metadata.proposal import custom_properties
+from mlcat_ingest.metadata.proposal import Aspect, custom_properties
 from mlcat_ingest.metadata.reserved import COPIED_TO, MAX_REQUEST_ITEMS, SOURCE_KEY
 from mlcat_ingest.metadata.urn import by_entity_type, entity_type_of
 from mlcat_ingest.pipeline.context import RunContext
-from mlcat_ingest.pipeline.merge.applied import NOTHING, applied_key, read_bases, writer_id_of
+from mlcat_ingest.pipeline.merge.applied import (
+    NOTHING,
+    applied_key,
+    fingerprint,
+    fingerprints_in,
+    read_bases,
+    writer_id_of,
+)
 from mlcat_ingest.pipeline.merge.provenance import is_removed, stored_properties
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys
@@ -40,6 +47,7 @@ _UNKNOWN_MS: Final = 2**63
 
 _BUCKETS: Final = 256
 _GROUP: Final = "mlModelGroup"
+_CREATED: Final = "created"
 
 
 class _ListedUrns:
@@ -251,7 +259,16 @@ class UnlistedEntities:
                     yield Unlisted(urn, properties, removed=True)
             # Not one that another source has, too.
             elif _is_from(urn, custom, source) and self._is_own(urn, custom):
-                yield Unlisted(urn, properties)
+                yield Unlisted(urn, self._as_written(urn, properties))
+
+    def _as_written(self, urn: str, properties: Aspect) -> Aspect:
+        """Return properties without a creation that others wrote: it says nothing of the object."""
+        bases = read_bases(custom_properties(properties), self._context.state.writer)
+        base = (bases.ours or NOTHING).get(properties_aspect(entity_type_of(urn)), NOTHING)
+        written = fingerprints_in(base.get(_CREATED, ""))
+        if fingerprint(properties.get(_CREATED)) in written:
+            return properties
+        return {field: value for field, value in properties.items() if field != _CREATED}
 
     def _is_own(self, urn: str, custom: Mapping[str, object]) -> bool:
         """Return whether this state has listed an entity: its id is there, or it has the base."""
