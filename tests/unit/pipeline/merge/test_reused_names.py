@@ -168,26 +168,6 @@ def test_swapped_names_are_other_objects_under_both_names(recipe: Recipe) -> Non
     assert "mlcat.renamed_to" not in custom_of(recipe, EXPERIMENT)
 
 
-@pytest.mark.parametrize("edited", [False, True])
-def test_what_has_a_name_that_was_given_again_goes_by_what_we_wrote_alone(
-    recipe: Recipe, *, edited: bool
-) -> None:
-    """Another tool's time of creation is no proof that an object is gone."""
-    run = Run("a" * 32, "1")
-    recipe.server.store.runs = [run]
-    register(recipe.server, 10, run.run_id)
-    recipe.ingest(full=True)
-    held = recipe.sink.stored[VERSION]["mlModelProperties"]
-    if edited:
-        recipe.sink.put(VERSION, "mlModelProperties", {**held, "created": {"time": 5}})
-    else:
-        register(recipe.server, 20, "b" * 32)
-    recipe.config = {"experiments": {"deny": ["^fraud$"]}}
-    recipe.ingest(full=True)
-    removed = recipe.sink.stored[VERSION].get("status", {}).get("removed", False)
-    assert removed is not edited
-
-
 def test_only_groups_and_versions_are_found_again_by_their_names() -> None:
     custom = {"mlcat.source": "mlflow:a:default"}
     run, group = "mlModelProperties", "mlModelGroupProperties"

@@ -1,5 +1,6 @@
 """Each pass lists the registry whole, so what it lacks is asked for at once, not in a day."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,22 @@ def test_a_deleted_model_is_removed_by_the_next_pass_with_its_versions(recipe: R
     recipe.server.purge_model(0)
     changes_alone(recipe)
     assert live(recipe) == set()
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_a_name_that_was_given_again_is_proof_by_what_we_wrote_alone(
+    recipe: Recipe, *, edited: bool
+) -> None:
+    """Nobody reads the object of the name now; another tool's time of creation proves nothing."""
+    store, main = recipe.server.store, "mlModelGroupProperties"
+    if edited:
+        held = recipe.sink.stored[GROUP][main]
+        recipe.sink.put(GROUP, main, {**held, "created": {"time": 5}})
+    else:
+        store.registered = [replace(one, created_at_ms=5) for one in store.registered]
+    recipe.config = {"experiments": {"deny": ["^Default$"]}}
+    recipe.ingest(full=True)
+    assert (GROUP in live(recipe)) is edited
 
 
 def test_a_deleted_model_without_versions_is_removed_by_the_next_pass(recipe: Recipe) -> None:
