@@ -41,6 +41,7 @@ from mlcat_ingest.pipeline.merge.provenance import (
     is_reused,
     marks_removed,
     with_all_sources,
+    wrote_another,
 )
 from mlcat_ingest.pipeline.merge.rules import BASE_IN_STATE, MergeRules, properties_aspect
 
@@ -221,6 +222,7 @@ class _Merge:
         if self._is_reused and rules.clears_reused:
             every = _applied_by({name: one.value for name, one in stored.items()}, rules)
             self._ours = {**self._ours, **{name: every.get(name, {}) for name in entity.aspects}}
+        self._is_of_former = self._is_reused or wrote_another(entity, self._ours)
         self._applied: dict[str, AppliedFields] = {}
         self._proposals: list[Proposal] = []
         self._kept: list[str] = []
@@ -263,7 +265,7 @@ class _Merge:
 
     def _of_former(self) -> Mapping[str, Aspect]:
         """Return, as empty, the aspects that only the object had which had this name before."""
-        if not self._is_reused:
+        if not self._is_of_former:
             return NOTHING
         names = self._ours.keys() & self._stored.keys() - self._entity.aspects.keys()
         return {name: dict.fromkeys(self._ours[name]) for name in sorted(names)}
@@ -332,7 +334,7 @@ class _Merge:
         ours = self._ours.get(name, NOTHING)
         others = self._bases.others.get(name, NOTHING)
         rules = self._rules.adding() if name in self._entity.adds_only else self._rules
-        if self._is_reused and before is not None:
+        if self._is_of_former and before is not None:
             # What nobody read of this object now must not stay that of the former one.
             before, ours, _ = without_applied(name, before, self._rules, ours, others)
         merged = merge_aspect(name, before, fresh, rules, ours, others)
@@ -370,7 +372,7 @@ class _Merge:
 
     def _with_base(self, value: Aspect, writer: Writer) -> Aspect:
         for name, applied in self._ours.items():
-            if name not in self._entity.aspects and not self._is_reused:
+            if name not in self._entity.aspects and not self._is_of_former:
                 self._applied[name] = applied
         key, before = _base_key(writer), self._stored.get(self._main_aspect)
         came_back = RENAMED_TO in self._properties and self._main_aspect in self._entity.aspects

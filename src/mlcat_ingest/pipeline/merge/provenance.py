@@ -11,7 +11,7 @@ from mlcat_ingest.metadata.identity import is_another
 from mlcat_ingest.metadata.proposal import CUSTOM, Aspect, Entity, custom_properties
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.merge.applied import NOTHING
+from mlcat_ingest.pipeline.merge.applied import NOTHING, Base, fingerprint, fingerprints_in
 from mlcat_ingest.pipeline.merge.rules import BORROWED, properties_aspect, version_set_of
 
 _OF_ONE_STORE: Final = frozenset({"mlFeatureTable", "mlFeature", "mlPrimaryKey"})
@@ -53,6 +53,19 @@ def is_reused(entity: Entity, stored: StoredEntity) -> bool:
     before, now = stored[main].value, entity.aspects[main]
     sources = str(custom_properties(before).get(SOURCE_KEY)).split(",")
     return custom_properties(now).get(SOURCE_KEY) in sources and is_another(before, now)
+
+
+def wrote_another(entity: Entity, ours: Base) -> bool:
+    """Return whether a base is of another object of the name of a group or version.
+
+    It keeps when that was made, whatever other recipes and tools have written since.
+    """
+    main = properties_aspect(entity.entity_type)
+    field = "createdAt" if entity.entity_type == "mlModelGroup" else "date"
+    made = entity.aspects.get(main, NOTHING).get(field)
+    before = ours.get(main, NOTHING).get(field, "")
+    is_named = entity.entity_type == "mlModelGroup" or version_set_of(entity) is not None
+    return is_named and bool(made and before) and fingerprint(made) not in fingerprints_in(before)
 
 
 def with_all_sources(

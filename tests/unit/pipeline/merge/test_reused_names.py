@@ -9,7 +9,7 @@ import pytest
 from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.merge.applied import decode, fingerprint
-from mlcat_ingest.pipeline.merge.provenance import is_reused
+from mlcat_ingest.pipeline.merge.provenance import is_reused, wrote_another
 from mlcat_ingest.sources.mlflow.values.records import Metric, ModelVersion, RegisteredModel, Run
 from support.fakes import FakeSink, group_urn, model_urn
 from support.merging import Shelf
@@ -168,6 +168,21 @@ def test_swapped_names_are_other_objects_under_both_names(recipe: Recipe) -> Non
     assert "mlcat.renamed_to" not in custom_of(recipe, EXPERIMENT)
 
 
+def test_a_base_tells_when_its_object_was_made() -> None:
+    run, group = "mlModelProperties", "mlModelGroupProperties"
+    older, same = ({"createdAt": fingerprint(at), "date": fingerprint(at)} for at in (1, 2))
+    in_set = {"versionProperties": {"versionSet": "urn:li:versionSet:(a,mlModel)"}}
+    made = Entity(GROUP, {group: {"createdAt": 2}})
+    version = Entity(VERSION, {run: {"date": 2}, **in_set})
+    assert wrote_another(made, {group: older})
+    assert wrote_another(version, {run: older})
+    assert not wrote_another(made, {group: same})
+    assert not wrote_another(version, {run: same})
+    assert not wrote_another(made, {})
+    assert not wrote_another(Entity(GROUP, {}), {group: older})
+    assert not wrote_another(Entity(model_urn("r"), {run: {"date": 2}}), {run: older})
+
+
 def test_only_groups_and_versions_are_found_again_by_their_names() -> None:
     custom = {"mlcat.source": "mlflow:a:default"}
     run, group = "mlModelProperties", "mlModelGroupProperties"
@@ -177,6 +192,40 @@ def test_only_groups_and_versions_are_found_again_by_their_names() -> None:
     assert not is_reused(Entity(model_urn("r"), {run: made[1]}), held)
     assert not is_reused(Entity(EXPERIMENT, {group: made[1]}), {run: held[run]})
     assert not is_reused(Entity(EXPERIMENT, {"status": {"removed": False}}), held)
+
+
+@pytest.mark.parametrize("order", ["ab", "ba"])
+@pytest.mark.parametrize("lost", [False, True], ids=["kept", "lost"])
+def test_each_recipe_takes_back_what_it_wrote_of_the_former_object(
+    tmp_path: Path, order: str, *, lost: bool
+) -> None:
+    """`a` reads the former run alone, `b` both; a tool may drop the custom properties."""
+    server, sink = Server(), FakeSink(place="fake://catalog")
+    runs = [
+        Run(one * 32, number, user_id=f"user-{one}", params={f"p-{one}": "1"})
+        for one, number in (("a", "1"), ("b", "0"))
+    ]
+    server.store.runs = runs
+    register(server, 10, runs[0].run_id)
+    server.store.versions.append(ModelVersion("churn", "2", runs[0].run_id, created_at_ms=10))
+    recipes = {
+        name: Recipe(server, f"sqlite:///{tmp_path}/{name}.db", sink, config, name=name)
+        for name, config in (("a", {"experiments": {"allow": ["^fraud$"]}}), ("b", {}))
+    }
+    for name in "ab":
+        recipes[name].ingest(full=True)
+    held = sink.stored[VERSION]["mlModelProperties"]
+    if lost:
+        sink.put(VERSION, "mlModelProperties", {**held, "customProperties": {"tool": "1"}})
+    made_anew = ModelVersion("churn", "1", runs[1].run_id, created_at_ms=20)
+    server.store.registered = [RegisteredModel("churn", created_at_ms=20)]
+    server.store.versions[0] = made_anew
+    for name in order:
+        recipes[name].ingest(full=True)
+    held = sink.stored[VERSION]
+    assert [one["owner"] for one in held["ownership"]["owners"]] == ["urn:li:corpuser:user-b"]
+    assert [one["name"] for one in held["mlModelProperties"]["hyperParams"]] == ["p-b"]
+    assert held["mlModelProperties"]["created"]["actor"] == "urn:li:corpuser:user-b"
 
 
 def test_aspects_that_only_the_former_object_had_lose_what_is_ours() -> None:

@@ -206,7 +206,7 @@ def _orders(words: str, columns: Sequence[str]) -> dict[str, str]:
     unknown: dict[str, str] = {}
     directions = Directions()
     for column in columns[:_MEASURED]:
-        name = column.partition(".")[2]
+        name = column.partition(".")[2] or column
         both = [(f"-{column}", f"{name}, highest first"), (column, f"{name}, lowest first")]
         direction = directions.of(column)
         if column.startswith(METRICS) and direction is None:

@@ -46,6 +46,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
                     "name": name,
                     "trainingMetrics": [{"name": "val_loss", "value": loss}, *more],
                     "hyperParams": [{"name": "depth", "value": "3"}],
+                    "customProperties": {"mlflow.duration_ms": "90"},
                 },
             )
         yield opened
@@ -161,6 +162,12 @@ def test_choices_and_pages_keep_the_order(store: Store) -> None:
     found = get(store, "/search?q=churn&sort=metrics.auc").text
     assert "/search?q=churn&amp;sort=metrics.auc&amp;type=mlModel" in found
     assert "/search?q=churn&amp;sort=metrics.auc&amp;start=50" in found
+
+
+def test_a_searched_duration_has_its_name(store: Store) -> None:
+    found = get(store, "/search?q=duration_ms%3E10").text
+    offered = {"*duration_ms, lowest first", "duration_ms, highest first"}
+    assert offered <= orders(found).keys()
 
 
 def test_without_words_the_newest_is_first(store: Store) -> None:
