@@ -40,13 +40,15 @@ def marks_removed(entity: Entity) -> bool:
     return entity.aspects.get(STATUS, NOTHING).get("removed") is True
 
 
-def is_reused(entity: Entity, stored: StoredEntity) -> bool:
-    """Return whether a group or version was made from another object of its name and source.
+def _goes_by_name(entity: Entity) -> bool:
+    """Return whether an entity is a group or version: others have ids that nothing gets again."""
+    return entity.entity_type == "mlModelGroup" or version_set_of(entity) is not None
 
-    Other entities are named by ids that are random, which nothing gets again.
-    """
+
+def is_reused(entity: Entity, stored: StoredEntity) -> bool:
+    """Return whether a group or version was made from another object of its name and source."""
     main = properties_aspect(entity.entity_type)
-    if entity.entity_type != "mlModelGroup" and version_set_of(entity) is None:
+    if not _goes_by_name(entity):
         return False
     if main not in stored or main not in entity.aspects:
         return False
@@ -64,8 +66,9 @@ def wrote_another(entity: Entity, ours: Base) -> bool:
     field = "createdAt" if entity.entity_type == "mlModelGroup" else "date"
     made = entity.aspects.get(main, NOTHING).get(field)
     before = ours.get(main, NOTHING).get(field, "")
-    is_named = entity.entity_type == "mlModelGroup" or version_set_of(entity) is not None
-    return is_named and bool(made and before) and fingerprint(made) not in fingerprints_in(before)
+    if not (_goes_by_name(entity) and made and before):
+        return False
+    return fingerprint(made) not in fingerprints_in(before)
 
 
 def with_all_sources(

@@ -325,8 +325,8 @@ class ChangedRuns(EveryRun):
         those of `awaited`, since they have what the model has.
         """
         for page in self._external_pages(newest):
-            ids = {model.model_id for model in page} & self.versions.model_ids
-            self._stale += (one for one in self.versions.every() if ids and one.model_id in ids)
+            if ids := {model.model_id for model in page} & self.versions.model_ids:
+                self._stale += (one for one in self.versions.every() if one.model_id in ids)
             yield page
 
     def _external_pages(
